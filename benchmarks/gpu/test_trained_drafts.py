@@ -1,0 +1,31 @@
+"""SmolLM2-135M-Instruct with its trained drafts on a GPU: greedy and sampled, three classes of prompts. Run by ``trained_drafts.sh``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pytest_specdec import SpecComparison
+
+pytestmark = pytest.mark.spec_load(concurrency=8, num_requests=32, max_tokens=128)
+
+
+@pytest.mark.spec_load(workload="code")
+@pytest.mark.spec_slo(tpot_gain=0.1, min_acceptance_length=1.5)
+def test_code_greedy(spec_comparison: SpecComparison) -> None:
+    """Predictable text: what speculation is for."""
+
+
+@pytest.mark.spec_load(workload="chat")
+@pytest.mark.spec_slo(tpot_gain=0.1, min_acceptance_length=1.5)
+@pytest.mark.spec_slo(tpot_gain=-1.0, min_acceptance_length=1.0, configs="ngram*")
+def test_chat_greedy(spec_comparison: SpecComparison) -> None:
+    """Free text: ngram has little to copy from, so nothing is asked of it."""
+
+
+@pytest.mark.spec_load(workload="chat", temperature=0.8)
+@pytest.mark.spec_slo(tpot_gain=-1.0, min_acceptance_length=1.0)
+def test_chat_sampled(spec_comparison: SpecComparison) -> None:
+    """Sampling accepts less; the figures are the result."""

@@ -1,0 +1,176 @@
+"""Judge a saved result file again, by other objectives or at another confidence: no server and no GPU is needed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_specdec.commands.outcome import Blocking
+from pytest_specdec.core.errors import CannotMeasure, MarkError, ResultFileError
+from pytest_specdec.core.suggest import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pytest_specdec.core.samples import Comparison
+    from pytest_specdec.core.verdict import Requirement, Verdict
+
+
+@dataclass(frozen=True)
+class Rejudged:
+    """One comparison of the file, judged by what the command line asks for."""
+
+    key: str
+    comparison: Comparison
+    verdicts: tuple[Verdict, ...] = ()
+    error: CannotMeasure | None = None
+    """Why there is no number to judge."""
+
+    @property
+    def outcomes(self) -> set[str]:
+        """Of the verdicts, or ``ERROR``."""
+        return {"ERROR"} if self.error else {verdict.outcome for verdict in self.verdicts}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    default = Path(".specdec/results.json")
+    parser.add_argument("file", metavar="FILE", nargs="?", type=Path, default=default, help=f"default {default}")
+    parser.add_argument(
+        "--slo",
+        action="append",
+        required=True,
+        metavar="NAME=VALUE",
+        help="an objective as in spec_slo, such as tpot_gain=0.3; mappings as JSON. Repeatable",
+    )
+    parser.add_argument("--config", metavar="ID", help="only what was measured for this config")
+    parser.add_argument("--confidence", type=_confidence, metavar="C", help="instead of the session's, such as 0.99")
+    parser.add_argument(
+        "--unsure", choices=("fail", "pass"), default="fail", help="whether an unsure objective blocks (default fail)"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(arguments: argparse.Namespace) -> str:
+    """The tables.
+
+    Raises:
+        SpecDecError: The file or an objective cannot be used.
+        Blocking: An objective is missed (or unsure, or has no number); it carries the tables.
+    """
+    from pytest_specdec.reporting.result_file import read_result
+
+    requirements = requirements_from(arguments.slo)
+    comparisons = _chosen(read_result(arguments.file).comparisons, arguments.config, str(arguments.file))
+    judged = [_judged(key, one, requirements, arguments.confidence) for key, one in comparisons.items()]
+    text = json.dumps([_as_data(one) for one in judged], indent=2) if arguments.json else "\n".join(_lines(judged))
+    blocking = {"FAIL", "ERROR"} | ({"unsure"} if arguments.unsure == "fail" else set())
+    if any(one.outcomes & blocking for one in judged):
+        raise Blocking(text, 1)
+    return text
+
+
+def requirements_from(given: Sequence[str]) -> tuple[Requirement, ...]:
+    """What ``--slo NAME=VALUE`` asks for; the last one wins where a name is given twice.
+
+    Raises:
+        MarkError: A name or value means nothing.
+    """
+    from pytest_specdec.core.objectives import REGISTRY
+
+    found: dict[str, tuple[Requirement, ...]] = {}
+    for text in given:
+        name, sign, value = text.partition("=")
+        if not sign:
+            raise MarkError(f"--slo {text}: must be NAME=VALUE", remedy="Such as --slo tpot_gain=0.3.")
+        if name not in REGISTRY:
+            near = did_you_mean(name, REGISTRY)
+            raise MarkError(f"--slo: unknown objective {name!r}" + (f", did you mean {near!r}?" if near else ""))
+        try:
+            found[name] = REGISTRY[name].parse(_value(value))
+        except MarkError as error:
+            raise MarkError(f"--slo {error.what}") from None
+    return tuple(requirement for some in found.values() for requirement in some)
+
+
+def _value(text: str) -> object:
+    """Numbers and mappings as JSON; keys that are whole numbers are draft positions."""
+
+    def with_positions(pairs: list[tuple[str, Any]]) -> dict[Any, Any]:
+        return {int(key) if key.isdecimal() else key: value for key, value in pairs}
+
+    if text in ("True", "False"):  # as the mark has it
+        return text == "True"
+    try:
+        value: object = json.loads(text, object_pairs_hook=with_positions)
+    except (ValueError, RecursionError):
+        return text
+    return value
+
+
+def _confidence(text: str) -> float:
+    from pytest_specdec.core.load_spec import load_problems
+
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    problems = load_problems({"confidence": value})
+    if problems:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a fraction of at least 0.5 and below 1, such as 0.95")
+    return value
+
+
+def _chosen(comparisons: Mapping[str, Comparison], config_id: str | None, where: str) -> dict[str, Comparison]:
+    chosen = {key: one for key, one in comparisons.items() if config_id in (None, one.config_id)}
+    if chosen:
+        return chosen
+    known = sorted({one.config_id for one in comparisons.values()})
+    near = did_you_mean(config_id or "", known)
+    raise ResultFileError(
+        f"holds no measurement of config {config_id!r}" + (f", did you mean {near!r}?" if near else "")
+        if known
+        else "holds no measurement",
+        where=where,
+        remedy=f"Its configs: {', '.join(known)}."
+        if known
+        else "Its gates could not be measured; see `pytest-specdec show`.",
+    )
+
+
+def _judged(
+    key: str, comparison: Comparison, requirements: Sequence[Requirement], confidence: float | None
+) -> Rejudged:
+    from pytest_specdec.core.judge import judge
+
+    if confidence is not None:
+        comparison = replace(comparison, load=replace(comparison.load, confidence=confidence))
+    try:
+        return Rejudged(key, comparison, judge(comparison, requirements))
+    except CannotMeasure as error:
+        return Rejudged(key, comparison, error=error)
+
+
+def _lines(judged: Sequence[Rejudged]) -> list[str]:
+    from pytest_specdec.reporting.measurement import conditions
+    from pytest_specdec.reporting.verdict_table import headline, remark_lines, table_lines
+
+    lines: list[str] = []
+    for one in judged:
+        lines += ["", f"{one.key}: {f'ERROR: {one.error}' if one.error else headline(one.verdicts)}"]
+        lines += table_lines(one.verdicts, confidence=one.comparison.load.confidence)
+        lines += [f"  {line}" for line in (*remark_lines(one.verdicts), conditions(one.comparison))]
+    return lines[1:]
+
+
+def _as_data(one: Rejudged) -> dict[str, Any]:
+    return {
+        "comparison": one.key,
+        "config_id": one.comparison.config_id,
+        "confidence": one.comparison.load.confidence,
+        "verdicts": [asdict(verdict) for verdict in one.verdicts],
+        "error": str(one.error) if one.error else None,
+    }

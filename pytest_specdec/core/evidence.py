@@ -1,0 +1,237 @@
+"""A comparison as arrays: made once, on demand, and shared by all objectives that are judged on it."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from pytest_specdec.core.acceptance import Acceptance, acceptance_of
+from pytest_specdec.core.chunks import ChunkTable, chunk_table
+from pytest_specdec.core.contributions import Contributions, contributions
+from pytest_specdec.core.errors import CannotMeasure, InvalidMeasurement
+from pytest_specdec.core.metrics import e2el_s, pooled_counters, tpot_s, ttft_s
+from pytest_specdec.core.samples import ARMS
+from pytest_specdec.core.steady import output_throughput
+from pytest_specdec.core.tables import Pairs, RequestTable, Values, numbered
+
+if TYPE_CHECKING:
+    from pytest_specdec.core.intervals import Ints
+    from pytest_specdec.core.samples import Arm, Comparison, ServerCounters
+
+RequestQuantity = Literal["ttft", "tpot", "e2el"]
+Quantity = Literal["ttft", "tpot", "e2el", "itl", "chunk_gap"]
+
+
+class Evidence:
+    """What estimators see: the comparison, the level of their intervals, and the arrays behind both."""
+
+    def __init__(self, comparison: Comparison, level: float) -> None:
+        self.comparison = comparison
+        self.level = level
+        self._values: dict[Quantity, Values] = {}
+        self._pairs: dict[RequestQuantity, Pairs] = {}
+        self._throughput: dict[Arm, tuple[float | None, ...]] = {}
+
+    @functools.cached_property
+    def grouped(self) -> bool:
+        """Whether rounds were grouped by launch: one arm's, then, on another launch, the other's."""
+        placement = self.comparison.placement
+        return placement is not None and any(block.grouped for block in placement.blocks)
+
+    @property
+    def moments(self) -> str:
+        """What the independent units of time are, in words."""
+        return "pairs of launches" if self.grouped else "rounds"
+
+    def moment(self, rounds: Ints) -> Ints:
+        """The unit of time that each round belongs to.
+
+        It is the round itself where the arms alternate. Where they do not, rounds on the same launches share what those
+        launches, and that stretch of time, have of their own; only the next pair of launches is an independent trial.
+        """
+        if not self.grouped or self.comparison.placement is None:
+            return rounds
+        starts = np.array([block.first_round for block in self.comparison.placement.blocks])
+        return np.searchsorted(starts, rounds, side="right") - 1
+
+    def check_gain_is_told(self) -> None:
+        """Gains need a second pair of launches where servers run one after the other.
+
+        Raises:
+            CannotMeasure: With one, what the launches and the time between them differ by cannot be told from speculation.
+        """
+        placement = self.comparison.placement
+        if self.grouped and placement is not None and len(placement.blocks) < 2:  # noqa: PLR2004 - one pair has no spread
+            raise CannotMeasure(
+                "each server was launched once, one after the other: whatever else changed between the two would count as gain",
+                remedy="Raise budget_s to at least four times the slower server's start, so that each is launched twice.",
+            )
+
+    @functools.cached_property
+    def counters(self) -> ServerCounters:
+        """The speculating server's counters over all rounds."""
+        return pooled_counters(run.counters for run in self.comparison.arm("specdec"))
+
+    @functools.cached_property
+    def acceptance(self) -> Acceptance:
+        """Acceptance over all rounds, from the counters.
+
+        Raises:
+            CannotMeasure: The server does not count drafts, or there were none.
+        """
+        verification = self.comparison.extra.get("verification")
+        if verification:
+            raise CannotMeasure(
+                f"acceptance is not the draft's own: verification is {verification}",
+                remedy="Acceptance objectives need the standard rejection sampler; times can be judged without it.",
+            )
+        if self.counters.drafts is None:
+            raise CannotMeasure("the speculating server counts no drafts", remedy="Remove --disable-log-stats.")
+        acceptance = acceptance_of(self.counters)
+        if not acceptance.drafts:
+            raise CannotMeasure(
+                "no drafts: nothing was proposed in any round, so acceptance is undefined",
+                remedy="The answers hold nothing that the proposer can find again; judge gains only, or another workload.",
+            )
+        return acceptance
+
+    @functools.cached_property
+    def base(self) -> RequestTable:
+        """The baseline's requests."""
+        return self._table("baseline")
+
+    @functools.cached_property
+    def spec(self) -> RequestTable:
+        """The speculating server's requests."""
+        return self._table("specdec")
+
+    def _table(self, arm: Arm) -> RequestTable:
+        rows = [(run.round, sample) for run in self.comparison.arm(arm) for sample in run.successes]
+        if not rows:
+            raise CannotMeasure(f"no request of the {arm} arm succeeded")
+        tpots_s = [tpot_s(sample) for _, sample in rows]
+        for (_, sample), tpot in zip(rows, tpots_s, strict=True):
+            if tpot is not None and tpot <= 0:
+                raise InvalidMeasurement(
+                    f"request {sample.index} of the {arm} arm got all {sample.completion_tokens} tokens in one moment, "
+                    "which is no decoding speed",
+                    remedy="Something between server and client holds the stream back: bypass proxies and buffers.",
+                )
+        return RequestTable(
+            round=np.array([one for one, _ in rows]),
+            index=np.array([sample.index for _, sample in rows]),
+            prompt=np.array([sample.content for _, sample in rows]),
+            tokens=np.array([sample.completion_tokens for _, sample in rows]),
+            ttft_s=np.array([ttft_s(sample) for _, sample in rows]),
+            e2el_s=np.array([e2el_s(sample) for _, sample in rows]),
+            tpot_s=np.array([np.nan if tpot is None else tpot for tpot in tpots_s]),
+        )
+
+    def pairs(self, quantity: RequestQuantity) -> Pairs:
+        """Requests for which the quantity is defined in both arms, paired by round and place in the plan.
+
+        Raises:
+            CannotMeasure: There is none.
+        """
+        if quantity not in self._pairs:
+            self._pairs[quantity] = self._paired(quantity)
+        return self._pairs[quantity]
+
+    def _paired(self, quantity: RequestQuantity) -> Pairs:
+        base, spec = self.base, self.spec
+        base_s, spec_s = getattr(base, f"{quantity}_s"), getattr(spec, f"{quantity}_s")
+        width = int(max(base.index.max(), spec.index.max())) + 1
+        _, left, right = np.intersect1d(
+            base.round * width + base.index, spec.round * width + spec.index, assume_unique=True, return_indices=True
+        )
+        defined = (base_s[left] > 0) & (spec_s[right] > 0)
+        left, right = left[defined], right[defined]
+        attempted = max(sum(len(run.samples) for run in self.comparison.arm(arm)) for arm in ARMS)
+        if not len(left):
+            raise CannotMeasure(
+                f"no request has a {quantity.upper()} in both arms",
+                remedy="TPOT needs answers of two tokens or more: raise max_tokens." if quantity == "tpot" else "",
+            )
+        return Pairs(
+            base=base_s[left],
+            spec=spec_s[right],
+            round=numbered(self.moment(base.round)[left]),
+            unit=numbered(self._units(base)[left]),
+            excluded=attempted - len(left),
+        )
+
+    def values(self, quantity: Quantity) -> Values:
+        """A quantity of the speculating server, in seconds, over all rounds.
+
+        Raises:
+            CannotMeasure: It is defined for no request, or the server did not say what it needs.
+        """
+        if quantity not in self._values:
+            self._values[quantity] = self._pooled(quantity)
+        return self._values[quantity]
+
+    def _pooled(self, quantity: Quantity) -> Values:
+        table = self.spec
+        if quantity in ("itl", "chunk_gap"):
+            value, row = self._chunks.gaps() if quantity == "chunk_gap" else self._chunks_with_tokens.itl()
+            excluded = len(table.round) - len(np.unique(row))
+        else:
+            value = getattr(table, f"{quantity}_s")
+            row = np.flatnonzero(~np.isnan(value))
+            value, excluded = value[row], len(value) - len(row)
+        if not len(value):
+            raise CannotMeasure(
+                f"no answer of the speculating server has a {quantity.replace('_', ' ')}: all have a single token or chunk",
+                remedy="Raise max_tokens.",
+            )
+        return Values(
+            value=value,
+            round=numbered(self.moment(table.round))[row],
+            prompt=numbered(table.prompt)[row],
+            unit=numbered(self._units(table))[row],
+            excluded=excluded,
+        )
+
+    def _units(self, table: RequestTable) -> Ints:
+        """What resampling takes as one unit of content: the prompt, or the conversation that it is a turn of.
+
+        Under a fresh plan every round has its own prompts; places in the plan then serve, each holding one prompt a round,
+        so that the grid stays small. Turns of one conversation may be in several places.
+        """
+        alone = not (table.prompt < 0).any()
+        return table.index if self.comparison.plan_is_fresh and alone else table.prompt
+
+    @functools.cached_property
+    def _chunks(self) -> ChunkTable:
+        return chunk_table([sample for run in self.comparison.arm("specdec") for sample in run.successes])
+
+    @functools.cached_property
+    def contributions(self) -> Contributions | None:
+        """What each prompt contributed to acceptance; None where nothing tells."""
+        samples = [sample for run in self.comparison.arm("specdec") for sample in run.successes]
+        return contributions(samples, numbered(self._units(self.spec)), self._chunks, self.counters)
+
+    @functools.cached_property
+    def by_request(self) -> Contributions | None:
+        """What each request of the speculating server contributed, in their order; None where nothing tells."""
+        samples = [sample for run in self.comparison.arm("specdec") for sample in run.successes]
+        return contributions(samples, np.arange(len(samples)), self._chunks, self.counters)
+
+    def throughput(self, arm: Arm) -> tuple[float | None, ...]:
+        """Tokens per second of each run of an arm; None for one without a steady window."""
+        if arm not in self._throughput:
+            load = self.comparison.load
+            self._throughput[arm] = tuple(output_throughput(run, load) for run in self.comparison.arm(arm))
+        return self._throughput[arm]
+
+    @property
+    def _chunks_with_tokens(self) -> ChunkTable:
+        runs = self.comparison.arm("specdec")
+        if any(sample.chunk_tokens is None for run in runs for sample in run.successes):
+            raise CannotMeasure(
+                "ITL needs the number of tokens in every chunk, and the server sent no token ids",
+                remedy="Use chunk_gap_* for smoothness or tpot_* for speed, or a vLLM that knows return_token_ids.",
+            )
+        return self._chunks

@@ -1,0 +1,210 @@
+"""Did the client see what the server did, in time? Checks of the stream, of the load generator and of the device."""
+
+from __future__ import annotations
+
+import statistics
+from typing import TYPE_CHECKING
+
+from pytest_specdec.core.errors import InvalidMeasurement
+from pytest_specdec.core.metrics import chunk_gaps_s, decode_span_s, e2el_s, ttft_s
+
+if TYPE_CHECKING:
+    from pytest_specdec.core.load_spec import LoadSpec
+    from pytest_specdec.core.samples import ArmRun, Comparison, RequestSample
+
+BUFFERED_SHARE = 0.05
+"""A stream whose tokens all arrive within this share of its latency may have been held back."""
+LONG_ANSWER = 16
+"""Tokens from which on an answer takes visible time to write."""
+TPOT_TOLERANCE = 0.10
+TPOT_SLACK_S = 0.0005
+"""Client and server may differ by 10 % and half a millisecond: the server stops its clock before the last token travels."""
+LAG_S = 0.005
+"""An event loop may always be that late."""
+SEND_RATE = 0.95
+NORMAL_THROTTLING = ("software power cap", "sync boost", "display clock setting")
+"""A device at its power limit is what full load looks like; the others mean that something is wrong with it."""
+
+
+def check_stream(run: ArmRun) -> None:
+    """The stream was not held back, and agrees with the server's own clock.
+
+    Raises:
+        InvalidMeasurement: It was, or does not.
+    """
+    _check_unbuffered(run)
+    _check_server_tpot(run)
+
+
+def _check_unbuffered(run: ArmRun) -> None:
+    long = [sample for sample in run.successes if sample.completion_tokens >= LONG_ANSWER]
+    written_at_once = sum(decode_span_s(sample) < BUFFERED_SHARE * e2el_s(sample) for sample in long)
+    if 2 * written_at_once <= len(long):
+        return
+    server_ttft_s = _server_mean(run.counters.ttft_sum_s, run.counters.ttft_count)
+    client_ttft_s = statistics.fmean(ttft_s(sample) for sample in run.successes)
+    if server_ttft_s is not None and client_ttft_s <= 2 * server_ttft_s:
+        return  # short answers after a long prefill, or a long queue: the server says so too
+    raise InvalidMeasurement(
+        f"{run.arm}: the stream was buffered: in {written_at_once} of {len(long)} answers all tokens arrive within the last "
+        f"{BUFFERED_SHARE:.0%} of the latency",
+        remedy="Connect to vLLM itself, without a proxy that buffers; check --stream-interval.",
+    )
+
+
+def _check_server_tpot(run: ArmRun) -> None:
+    """Means of the same thing: vLLM divides by all tokens but one, and counts an answer of one token as 0."""
+    server_s = _server_mean(run.counters.tpot_sum_s, run.counters.tpot_count)
+    successes = run.successes
+    if server_s is None or run.counters.tpot_count != len(successes):
+        return
+    client_s = sum(decode_span_s(one) / max(one.completion_tokens - 1, 1) for one in successes) / len(successes)
+    if abs(client_s - server_s) > TPOT_TOLERANCE * server_s + TPOT_SLACK_S:
+        raise InvalidMeasurement(
+            f"round {run.round + 1}, {run.arm}: this client saw a mean TPOT of {1000 * client_s:.2f} ms, the server itself "
+            f"{1000 * server_s:.2f} ms",
+            remedy="Something between them delays or bundles the stream, or the load generator is the bottleneck.",
+        )
+
+
+def _server_mean(total_s: float | None, count: int | None) -> float | None:
+    return total_s / count if total_s is not None and count else None
+
+
+def check_sources(run: ArmRun, k: int | None) -> None:
+    """Steps, tokens and acceptance as the server counts them in three places explain each other.
+
+    What the steps delivered beyond one token each was accepted; accepted but not delivered is only what the end of an
+    answer cut from its last step, K tokens a request at most. 1 % is left for steps that a version counts otherwise.
+
+    Raises:
+        InvalidMeasurement: They do not.
+    """
+    counters = run.counters
+    accepted, steps, k = counters.accepted_tokens, counters.decode_steps, k or len(counters.accepted_per_position or ())
+    generated, finished = counters.generation_tokens, counters.finished_requests
+    if (
+        accepted is None
+        or steps is None
+        or generated is None
+        or finished is None
+        or len(run.successes) < len(run.samples)
+    ):
+        return
+    delivered = generated - finished - steps
+    slack = 0.01 * generated
+    if not delivered - slack <= accepted <= delivered + k * finished + slack:
+        raise InvalidMeasurement(
+            f"round {run.round + 1}, {run.arm}: the server counted {accepted} accepted tokens, but {generated} tokens of "
+            f"{finished} requests in {steps} decode steps speak of {delivered} to {delivered + k * finished}",
+            remedy="This version may count steps in another way, or something else uses the server: see docs/statistics.md.",
+        )
+    told = [sample.spec for sample in run.samples if sample.spec is not None]
+    in_requests = sum(one.accepted_tokens for one in told)
+    if len(told) == len(run.samples) and abs(in_requests - accepted) > slack:
+        raise InvalidMeasurement(
+            f"round {run.round + 1}, {run.arm}: the server counted {accepted} accepted tokens in all, and {in_requests} in its "
+            "figures per request",
+            remedy="Does somebody else use this server? Nothing but the gate may, while it measures.",
+        )
+
+
+def lag_allowed_s(run: ArmRun) -> float:
+    """How late the client's event loop may be at its 99th percentile.
+
+    5 ms, a fifth of the median chunk gap, or 5 % of the median time from first to last chunk, whichever is most: a TPOT is
+    then off by a few percent in the worst request, and by nothing on average.
+    """
+    gaps_s = [gap for sample in run.successes for gap in chunk_gaps_s(sample)]
+    spans_s = [decode_span_s(sample) for sample in run.successes]
+    return max(
+        LAG_S,
+        0.2 * statistics.median(gaps_s) if gaps_s else 0.0,
+        0.05 * statistics.median(spans_s) if spans_s else 0.0,
+    )
+
+
+def check_client(run: ArmRun, load: LoadSpec) -> None:
+    """The load generator kept up.
+
+    Raises:
+        InvalidMeasurement: It was the bottleneck.
+    """
+    client = run.client
+    remedy = "Give the client a core of its own (taskset), lower the load, or run it with less beside it."
+    # What is always tolerable spares a busy client's report the search through all gaps.
+    allowed_s = lag_allowed_s(run) if client.p99_loop_lag_s > LAG_S else LAG_S
+    if client.p99_loop_lag_s > allowed_s:
+        raise InvalidMeasurement(
+            f"round {run.round + 1}, {run.arm}: the load generator is the bottleneck: its event loop was "
+            f"{1000 * client.p99_loop_lag_s:.1f} ms late at the 99th percentile, {1000 * allowed_s:.1f} ms are tolerable "
+            f"(it used {client.cpu_share:.0%} of a core)",
+            remedy=remedy,
+        )
+    if (
+        client.offered_rate
+        and client.achieved_rate is not None
+        and client.achieved_rate < SEND_RATE * client.offered_rate
+    ):
+        raise InvalidMeasurement(
+            f"round {run.round + 1}, {run.arm}: the load generator is the bottleneck: it sent {client.achieved_rate:.2f} "
+            f"requests per second instead of {client.offered_rate:.2f}",
+            remedy=remedy,
+        )
+    if load.request_rate and client.p99_send_delay_s is not None:
+        tolerable_s = max(0.05, 0.1 / load.request_rate)
+        if client.p99_send_delay_s > tolerable_s:
+            raise InvalidMeasurement(
+                f"round {run.round + 1}, {run.arm}: the load generator is the bottleneck: requests left "
+                f"{1000 * client.p99_send_delay_s:.0f} ms late at the 99th percentile, {1000 * tolerable_s:.0f} ms are tolerable",
+                remedy=remedy,
+            )
+
+
+def check_devices(run: ArmRun) -> None:
+    """The devices ran at full clock, for us alone.
+
+    Raises:
+        InvalidMeasurement: Slowed down, or shared.
+    """
+    for device in run.devices:
+        name = f"device {device.index}" + (f" ({device.name})" if device.name else "")
+        slowed = [reason for reason in device.throttle_reasons if reason not in NORMAL_THROTTLING]
+        if slowed:
+            clock = f" at {device.sm_clock_mhz} MHz" if device.sm_clock_mhz else ""
+            heat = f", {device.temperature_c} degrees" if device.temperature_c is not None else ""
+            raise InvalidMeasurement(
+                f"round {run.round + 1}, {run.arm}: {name} was slowed down{clock}{heat}: {', '.join(slowed)}",
+                remedy="Let it cool down and check its power supply, then measure again.",
+            )
+        if device.foreign_processes:
+            raise InvalidMeasurement(
+                f"round {run.round + 1}, {run.arm}: other processes use {name}: {', '.join(device.foreign_processes)}",
+                remedy="Stop them, or choose another device with CUDA_VISIBLE_DEVICES.",
+            )
+
+
+def stream_notes(comparison: Comparison) -> tuple[str, ...]:
+    """What a report should carry about the streams, although it invalidates nothing."""
+    notes = []
+    k = comparison.num_speculative_tokens
+    spec = [sample for run in comparison.arm("specdec") for sample in run.successes]
+    merged = sum(_merged_chunks(sample, k) for sample in spec) if k is not None else 0
+    if merged:
+        notes.append(
+            f"{merged} chunks carried more than {(k or 0) + 1} tokens, so vLLM merged decode steps in the stream; "
+            "steps are counted by the server"
+        )
+    capped = {
+        device.index
+        for run in comparison.runs
+        for device in run.devices
+        if "software power cap" in device.throttle_reasons
+    }
+    if capped:
+        notes.append(f"at its power limit: device {', '.join(map(str, sorted(capped)))}")
+    return tuple(notes)
+
+
+def _merged_chunks(sample: RequestSample, k: int) -> int:
+    return sum(tokens > k + 1 for tokens in sample.chunk_tokens[1:]) if sample.chunk_tokens else 0

@@ -1,0 +1,190 @@
+"""Which servers a config needs, which of them can be shared, and what the plugin sets on them beyond the config."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pytest_specdec.core.errors import LaunchError
+from pytest_specdec.core.masked_text import masked_text
+from pytest_specdec.placing import DEV_MODE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+    from pathlib import Path
+
+    from pytest_specdec.core.config import SpecConfig
+    from pytest_specdec.core.samples import Arm
+    from pytest_specdec.placing import Place
+    from pytest_specdec.progress import Progress
+    from pytest_specdec.serving.command import LaunchPlan
+    from pytest_specdec.serving.machine import Machine
+    from pytest_specdec.serving.process import Server
+    from pytest_specdec.stage import Stage
+
+
+class ServerSet:
+    """The servers of a session. A baseline is shared by all configs whose baseline would be the same.
+
+    Args:
+        directory: Under it are the logs.
+        progress: Told what is started and awaited.
+        change_command: The last word on a server's command line.
+        machine: What the servers run on; default: this one.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        progress: Progress,
+        change_command: Callable[[Arm, tuple[str, ...]], tuple[str, ...]],
+        machine: Machine | None = None,
+    ) -> None:
+        from pytest_specdec.serving.machine import Machine
+        from pytest_specdec.serving.pool import ServerPool
+
+        self.progress = progress
+        self.machine = machine or Machine()
+        self._change_command = change_command
+        self.devices = self.machine.devices()
+        self._pool = ServerPool(
+            directory, progress.detail, waiting=progress.phase, devices=[device.index for device in self.devices]
+        )
+        self._places: dict[str, Place] = {}
+        self._stages: dict[tuple[str, bool], Stage] = {}
+
+    @property
+    def device(self) -> str:
+        """What the servers run on, in words."""
+        from pytest_specdec.serving.gpu import describe
+
+        return describe(self.devices) if self.devices else str(self.machine.host())
+
+    def place(self, config: SpecConfig) -> Place:
+        """Where a config's servers go; decided once.
+
+        Raises:
+            LaunchError: The placement that the config names cannot work here, or the model does not fit.
+        """
+        from pytest_specdec.placing import place
+
+        if config.id not in self._places:
+            self._places[config.id] = place(config, self.machine)
+        return self._places[config.id]
+
+    def stage(self, config: SpecConfig, *, twin: bool = False) -> Stage:
+        """The config's two servers; none is started by asking for them.
+
+        Args:
+            config: Whose speculation is compared with the baseline.
+            twin: Compare the baseline with its equal instead.
+
+        Raises:
+            LaunchError: As :meth:`place`.
+        """
+        from pytest_specdec.stage import Stage
+
+        key = (config.id, twin)
+        if key not in self._stages:
+            self._stages[key] = Stage(self, self.place(config), twin=twin)
+        return self._stages[key]
+
+    def both(self, config: SpecConfig) -> dict[Arm, Server]:
+        """Both servers of a config, up at once, for whoever sends requests of their own.
+
+        Raises:
+            LaunchError: One does not come up, or the placement never has both up at once.
+        """
+        placed = self.place(config).placed
+        if not placed.both_at_once:
+            raise LaunchError(
+                f"spec_servers hands out both servers at once, and {placed.sentence}",
+                where=config.where("placement"),
+                remedy="Set `placement: together` or `split` in a config for this test.",
+            )
+        return dict(self.stage(config).both())
+
+    def key(self, config: SpecConfig, arm: Arm, *, twin: bool = False) -> str:
+        """By which a server of a config with a decided placement is known; equal keys share a server."""
+        from pytest_specdec.serving.command import baseline_key
+
+        if arm == "specdec" and not twin:
+            return f"specdec {config.id}"
+        return f"{'twin' if arm == 'specdec' else 'baseline'} {baseline_key(config)}"
+
+    def running(self, key: str) -> Server | None:
+        """The server of that key, if it is up."""
+        return self._pool.running(key)
+
+    def keep_only(self, keys: Collection[str]) -> None:
+        """End every other server."""
+        self._pool.close_others(keys)
+
+    def launch(self, config: SpecConfig, arm: Arm, place: Place, *, twin: bool = False) -> Server:
+        """A server, started if it is not up.
+
+        Args:
+            config: ``place.config``, or with the devices exchanged.
+            arm: Which of the two.
+            place: Where they go.
+            twin: For ``specdec``: a second plain server.
+
+        Raises:
+            LaunchError: It does not come up, or vLLM is not installed.
+            ServerDied: It has been up and is gone.
+        """
+        second = twin and arm == "specdec"
+
+        def plan(port: int, served_name: str) -> LaunchPlan:
+            which = "a second baseline" if second else f"the {arm}"
+            self.progress.phase(f"{config.id}: starting {which} server ({masked_text(config.model)})")
+            planned = self._plan(config, "baseline" if second else arm, place, port, served_name)
+            return replace(planned, arm=arm)
+
+        return self._pool.acquire(
+            self.key(config, arm, twin=twin),
+            plan,
+            folder="self-test" if second else config.id if arm == "specdec" else "baseline",
+            devices=place.devices(config, arm),
+            startup_timeout_s=config.startup_timeout_s,
+        )
+
+    def changes(self, config: SpecConfig) -> tuple[str, ...]:
+        """What is set beyond the config, in words; what only one side has says so."""
+        place = self.place(config)
+        plain = self._plan(place.config, "baseline", place, 0, "").changes
+        speculating = self._plan(place.config, "specdec", place, 0, "").changes
+        alone = [f"on the baseline's side only: {change}" for change in plain if change not in speculating]
+        alone += [f"on the speculating side only: {change}" for change in speculating if change not in plain]
+        own = _per_request(config)
+        alone += [f"on the speculating side only: {' '.join(own)}"] if own else []
+        return (*(change for change in plain if change in speculating), *alone)
+
+    def release(self, config: SpecConfig) -> None:
+        """End the config's speculating server."""
+        self._pool.close(self.key(config, "specdec"))
+
+    def close(self) -> None:
+        """End them all."""
+        self._pool.close_all()
+
+    def _plan(self, config: SpecConfig, arm: Arm, place: Place, port: int, served_name: str) -> LaunchPlan:
+        from pytest_specdec.serving.command import plan_launch
+
+        plan = plan_launch(
+            config, arm, port=port, served_name=served_name, extra_flags=place.flags, extra_env={DEV_MODE: "1"}
+        )
+        argv = (*plan.argv, *_per_request(config)) if arm == "specdec" else plan.argv
+        return replace(plan, argv=self._change_command(arm, argv))
+
+
+def _per_request(config: SpecConfig) -> tuple[str, ...]:
+    """For the speculating server: with each answer's own acceptance, intervals need no guess about who accepted what."""
+    from pytest_specdec.core.server_flags import PER_REQUEST, SINCE
+    from pytest_specdec.core.vllm_versions import at_least
+    from pytest_specdec.serving.command import command_of, has_flag
+    from pytest_specdec.serving.versions import version_of
+
+    option = f"--{PER_REQUEST}"
+    known = at_least(version_of(command_of(config)), SINCE[PER_REQUEST])
+    return (option, "detailed") if known and not has_flag(config, option) else ()

@@ -1,0 +1,267 @@
+"""One (config, load) measured: blocks of rounds as the placement allows, warm-up of every launch, checks after each run."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from pytest_specdec.core.errors import InvalidMeasurement, RequestsFailed
+from pytest_specdec.core.k_choice import SCHEDULE_KEY
+from pytest_specdec.core.samples import ARMS, Arm, ArmRun, Comparison, WorkloadRecord
+from pytest_specdec.output_pass import OutputMemory
+
+if TYPE_CHECKING:
+    from pytest_specdec.core.blocks import Block
+    from pytest_specdec.core.config import SpecConfig
+    from pytest_specdec.core.course import BlockRecord, WarmUpRecord
+    from pytest_specdec.core.distributions import SampledOutputs
+    from pytest_specdec.core.load_spec import LoadSpec
+    from pytest_specdec.core.outputs import Outputs
+    from pytest_specdec.core.placement import Placed
+    from pytest_specdec.load.workload import Workload
+    from pytest_specdec.progress import Progress
+    from pytest_specdec.rounds import Warmth
+    from pytest_specdec.serving.process import Server
+    from pytest_specdec.stage import Stage
+
+
+@dataclass
+class Measurement:
+    """A comparison that can grow by rounds.
+
+    The servers are handed in for every extension: they may have been restarted in between.
+    """
+
+    config: SpecConfig
+    load: LoadSpec
+    workload: Workload
+    allow: tuple[str, ...] = ()
+    runs: list[ArmRun] = field(default_factory=list)
+    servers: dict[str, Server] = field(default_factory=dict)
+    """Every launch that was measured, by served name."""
+    changes: tuple[str, ...] = ()
+    notes: list[str] = field(default_factory=list)
+    warm_ups: list[WarmUpRecord] = field(default_factory=list)
+    warmup_s: float = 0.0
+    measured_s: float = 0.0
+    """Seconds spent in rounds, for ``budget_s``."""
+    switch_s: float = 0.0
+    placed: Placed | None = None
+    blocks: list[BlockRecord] = field(default_factory=list)
+    device: str | None = None
+    self_test: bool = False
+    """Both servers are plain ones."""
+    outputs: Outputs | None = None
+    sampled: SampledOutputs | None = None
+    output_memory: OutputMemory = field(default_factory=OutputMemory)
+
+    def __post_init__(self) -> None:
+        from pytest_specdec.load.arrivals import plan_notes
+
+        self.notes += [*self.workload.notes, *plan_notes(self.workload, self.load)]
+        if self.plan_is_fresh:
+            self.notes.append("suffix decoding remembers answers: every round asks prompts that no earlier round asked")
+        elif self.config.method == "suffix":
+            self.notes.append(
+                "suffix decoding ran without its cache of earlier answers (suffix_decoding_max_cached_requests: 0)"
+            )
+
+    @property
+    def plan_is_fresh(self) -> bool:
+        """Whether rounds must not repeat prompts, because the server would replay its own answers."""
+        cached = self.config.speculative_config.get("suffix_decoding_max_cached_requests")
+        return self.config.method == "suffix" and cached != 0
+
+    @property
+    def verification(self) -> str | None:
+        """``synthetic`` or ``fly`` where drafts are not really verified."""
+        from pytest_specdec.core.validity import verification_of
+
+        return verification_of(self.config.speculative_config)
+
+    def refuse_unwanted_verification(self) -> None:
+        """Refuse, before any launch, acceptance that is made up or may change outputs, unless it was asked for.
+
+        Raises:
+            InvalidMeasurement: It was not.
+        """
+        kinds = {
+            "synthetic": ("synthetic", "acceptance is made up"),
+            "fly": ("lossy", "outputs may differ from the target's"),
+        }
+        if self.verification is None:
+            return
+        kind, meaning = kinds[self.verification]
+        if kind not in self.allow:
+            raise InvalidMeasurement(
+                f"{self.config.path.name}: rejection_sample_method is {self.verification!r}: {meaning}, so this would not measure what users get",
+                remedy=f"To judge times all the same, give --specdec-allow={kind}, or `measure: {{allow: [{kind}]}}` in the config.",
+            )
+        label = f"{self.verification} verification: {meaning}; only times are judged"
+        if label not in self.notes:
+            self.notes.append(label)
+
+    @property
+    def rounds(self) -> int:
+        """Rounds complete in both arms."""
+        return len(self.runs) // 2
+
+    def extend(self, stage: Stage, up_to: int, progress: Progress, warm: dict[Warmth, WarmUpRecord]) -> None:
+        """Run rounds until there are ``up_to``.
+
+        Args:
+            stage: The servers under their placement.
+            up_to: Rounds that there shall be.
+            progress: Told what goes on.
+            warm: What is warm already, such as a baseline that another config has used under the same load; added to.
+
+        Raises:
+            CannotMeasure: A server did not start or died, requests failed, or a run's numbers must not be believed. The
+                incomplete round (block, where rounds are grouped by arm) is dropped, so that a retry starts it again.
+        """
+        if self.rounds >= up_to:
+            return
+        self.placed = stage.placed
+        switched_s = stage.switch_s
+        try:
+            for block in self._blocks(stage, up_to):
+                stage.enter(block)
+                self._prepare(stage, block, progress, warm)
+                self._run_block(stage, block, up_to, progress, warm)
+        finally:
+            self.switch_s += stage.switch_s - switched_s
+
+    def _blocks(self, stage: Stage, up_to: int) -> tuple[Block, ...]:
+        from pytest_specdec.core.blocks import affords_two_launches, plan_blocks
+
+        kind, first, twice = stage.placed.kind, stage.first, True
+        if kind == "sequential" and not self.rounds:
+            startup_s = stage.ready(first).startup_s
+            twice = affords_two_launches(startup_s, self.load.budget_s)
+            if not twice:
+                self.notes.append(
+                    f"each arm was launched once only: four starts of {startup_s:.0f} s are more than budget_s, "
+                    f"{self.load.budget_s:.0f} s, so what differs between launches is not seen"
+                )
+        return plan_blocks(kind, self.rounds, up_to, first=first, twice=twice)
+
+    def _prepare(self, stage: Stage, block: Block, progress: Progress, warm: dict[Warmth, WarmUpRecord]) -> None:
+        """Launch and warm both servers before the first round, where that does not cost the first one's life."""
+        if stage.placed.both_at_once:
+            stage.both()
+        if not block.grouped:
+            for arm in ARMS:
+                self._ready(stage, arm, progress, warm)
+
+    def _ready(self, stage: Stage, arm: Arm, progress: Progress, warm: dict[Warmth, WarmUpRecord]) -> Server:
+        """An arm's server, ready to be measured: nothing else under load, and warm under this load."""
+        from pytest_specdec.rounds import Warmth, warm_up
+
+        server = stage.ready(arm)
+        self.servers.setdefault(server.served_name, server)
+        warmth = Warmth.of(server, self.load)
+        if warmth not in warm:
+            progress.phase(f"{self.config.id}: warming up {arm} ({self.load.workload})")
+            try:
+                warm[warmth] = warm_up(server, stage.up(), self.workload, self.load, fresh=self.plan_is_fresh)
+            except RequestsFailed as error:  # which knows an address that is gone when this is read
+                raise RequestsFailed(error.what, where=str(server.log_path), remedy=error.remedy) from None
+            self.warmup_s += warm[warmth].duration_s
+            self._note_warm_up(warm[warmth])
+        if warm[warmth] not in self.warm_ups:
+            self.warm_ups.append(warm[warmth])
+        return server
+
+    def _note_warm_up(self, record: WarmUpRecord) -> None:
+        if not record.settled:
+            tpot = ", ".join("-" if value is None else f"{value * 1000:.1f}" for value in record.tpot_s)
+            ttft = ", ".join(f"{value * 1000:.0f}" for value in record.ttft_s)
+            self.notes.append(
+                f"the warm-up of {record.arm} ended while its figures still changed (TPOT {tpot} ms, TTFT {ttft} ms)"
+            )
+
+    def _run_block(
+        self, stage: Stage, block: Block, up_to: int, progress: Progress, warm: dict[Warmth, WarmUpRecord]
+    ) -> None:
+        from pytest_specdec.core.course import BlockRecord
+        from pytest_specdec.core.validity import check_run
+        from pytest_specdec.rounds import run_once
+
+        steps, complete = block.steps, 2 * (block.stop - block.start) if block.grouped else 2
+        pending: list[ArmRun] = []
+        launches: dict[Arm, int] = {}
+        position_of_record = len(self.blocks)
+        for index, position, arm in steps:
+            server = self._ready(stage, arm, progress, warm)
+            launches[arm] = server.record.launch
+            progress.phase(f"{self.config.id}: {self.load.workload}, round {index + 1} of {up_to}, {arm}")
+            began = time.monotonic()
+            run = run_once(
+                server,
+                stage.up(),
+                self.workload,
+                self.load,
+                index=index,
+                position=position,
+                fresh=self.plan_is_fresh,
+                progress=progress,
+            )
+            try:
+                check_run(run, self.comparison())
+            except RequestsFailed as error:
+                raise RequestsFailed(error.what, where=str(server.log_path), remedy=error.remedy) from None
+            self.measured_s += time.monotonic() - began
+            pending.append(run)
+            if len(pending) == complete:
+                self.runs.extend(pending)
+                pending.clear()
+                self.blocks[position_of_record:] = [
+                    BlockRecord(
+                        first_round=block.start,
+                        rounds=self.rounds - block.start,
+                        order=block.order,
+                        grouped=block.grouped,
+                        launches=(launches["baseline"], launches["specdec"]),
+                        devices=(stage.devices("baseline"), stage.devices("specdec")),
+                    )
+                ]
+
+    def comparison(self) -> Comparison:
+        """What has been measured so far, as a record."""
+        from pytest_specdec.core.blocks import device_difference, with_gains
+        from pytest_specdec.core.course import PlacementRecord, TimeSpent
+        from pytest_specdec.core.degenerate import defect_notes
+        from pytest_specdec.core.stream_validity import stream_notes
+
+        blocks = with_gains(self.blocks, self.runs)
+        notes = list(dict.fromkeys([*self.notes, *filter(None, [device_difference(blocks)])]))
+        comparison = Comparison(
+            config_id=self.config.id,
+            method=self.config.method,
+            num_speculative_tokens=self.config.num_speculative_tokens,
+            load=self.load,
+            workload=WorkloadRecord(
+                name=self.load.workload,
+                path=str(self.workload.path),
+                sha256=self.workload.sha256,
+                prompts=len(self.workload.prompts),
+                weights=dict(self.workload.weights) if self.workload.weights else None,
+            ),
+            servers=tuple(server.record for server in self.servers.values()),
+            runs=tuple(self.runs),
+            warmup_s=self.warmup_s,
+            changes=self.changes,
+            notes=tuple(notes),
+            device=self.device,
+            plan_is_fresh=self.plan_is_fresh,
+            extra=({"verification": self.verification} if self.verification else {})
+            | ({"schedule": str(schedule)} if (schedule := self.config.speculative_config.get(SCHEDULE_KEY)) else {})
+            | ({"purpose": "self-test"} if self.self_test else {}),
+            placement=PlacementRecord(self.placed.kind, self.placed.reason, blocks) if self.placed else None,
+            warm_ups=tuple(self.warm_ups),
+            time=TimeSpent(rounds_s=self.measured_s, switch_s=self.switch_s),
+            outputs=self.outputs,
+            sampled=self.sampled,
+        )
+        return replace(comparison, notes=(*comparison.notes, *stream_notes(comparison), *defect_notes(comparison)))

@@ -1,0 +1,92 @@
+"""``--specdec-plan``, ``--specdec-self-test``, ``--specdec-tune``: what runs in place of the tests. Registered only when one is asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_specdec.core.errors import SpecDecError
+from pytest_specdec.core.self_test import self_test, self_test_lines
+from pytest_specdec.gate_records import config_id, relative
+from pytest_specdec.mark_merging import load_layers
+from pytest_specdec.marker import measures
+from pytest_specdec.planning import Wanted, plan_lines
+from pytest_specdec.workload_search import find_workload
+
+if TYPE_CHECKING:
+    from pytest_specdec.gates import Gates
+
+
+class Previews:
+    """Takes the place of the loop over tests."""
+
+    def __init__(self, gates: Gates) -> None:
+        self.gates = gates
+        self.session = gates.session
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
+        """No test runs; with ``--co``, and after errors at collection, pytest's own loop says so."""
+        if session.config.getoption("collectonly") or session.testsfailed:
+            return None
+        if self.gates.options.plan:
+            self.gates.show(
+                "speculative decoding: plan", plan_lines(self._wanted(), self.session.earlier(), self.session.machine)
+            )
+        elif self.gates.options.tune:
+            self.gates.show("speculative decoding: number of speculative tokens (K)", self._tune(session))
+        else:
+            self.gates.show("speculative decoding: self-test", self._self_test(session))
+        return True
+
+    def _tune(self, session: pytest.Session) -> list[str]:
+        from pytest_specdec.reporting.k_advice import advice_json, advice_lines
+        from pytest_specdec.reporting.result_file import replace_file
+        from pytest_specdec.tuning import tune
+
+        distinct = self._distinct()
+        lines = [] if distinct else ["no selected test measures anything, so there is no load to tune for"]
+        for place, want in enumerate(distinct, start=1):
+            lines.append(f"{want.config.id}, workload {want.load.workload}, {want.load.describe()}")
+            try:
+                tuning = tune(self.session, want.config, want.load, test_dir=want.folder)
+                lines += advice_lines(tuning)
+                path = self.gates.options.directory / want.config.id / f"k-advice-{place}.json"
+                replace_file(path, advice_json(tuning) + "\n")
+                lines.append(f"  written to {relative(path)}")
+            except SpecDecError as error:
+                lines.append(f"  could not be tuned: {error}")
+                session.testsfailed += 1
+        return lines
+
+    def _distinct(self) -> list[Wanted]:
+        """One for each config and load, in the order of the tests."""
+        distinct = {(want.config.id, want.load): want for want in reversed(self._wanted())}
+        return list(reversed(distinct.values()))
+
+    def _self_test(self, session: pytest.Session) -> list[str]:
+        distinct = self._distinct()
+        lines = [] if distinct else ["no selected test measures anything, so there is no load to try"]
+        for want in distinct:
+            try:
+                comparison = self.session.self_test(want.config, want.load, test_dir=want.folder)
+                lines += self_test_lines(comparison, self_test(comparison))
+            except SpecDecError as error:
+                lines.append(f"{want.config.id}, workload {want.load.workload}: could not measure: {error}")
+                session.testsfailed += 1
+        return lines
+
+    def _wanted(self) -> list[Wanted]:
+        wanted = []
+        for item in self.gates.selected:
+            if isinstance(item, pytest.Function) and measures(item):
+                config = self.session.config(config_id(item))
+                try:
+                    loads = self.session.resolve_loads(config, *load_layers(item))
+                    find_workload(
+                        loads[0].workload, config=config, ini=self.gates.options.workloads, test_dir=item.path.parent
+                    )
+                except SpecDecError as error:
+                    raise pytest.UsageError(f"{item.nodeid}: {error}") from None
+                wanted += [Wanted(item.nodeid, config, load, item.path.parent) for load in loads]
+        return wanted

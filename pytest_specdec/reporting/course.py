@@ -1,0 +1,85 @@
+"""How a comparison came about, in lines: the placement and its blocks, the warm-ups, and where the time went."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_specdec.core.course import BlockRecord, WarmUpRecord
+    from pytest_specdec.core.samples import Comparison
+
+
+def placement_lines(comparison: Comparison) -> list[str]:
+    """``placement: swap, because ...``; below it the blocks, where servers were launched anew in between."""
+    placement = comparison.placement
+    if placement is None:
+        return []
+    blocks = placement.blocks
+    return [placement.sentence, *(map(_block_line, blocks) if len({block.launches for block in blocks}) > 1 else ())]
+
+
+def _block_line(block: BlockRecord) -> str:
+    last = block.first_round + block.rounds
+    rounds = f"round {last}" if block.rounds == 1 else f"rounds {block.first_round + 1} to {last}"
+    order = f"{' then '.join(block.order)}" if block.grouped else "alternating"
+    launches = ", ".join(
+        f"{arm} launch {launch + 1}" + (f" on {_devices(devices)}" if devices else "")
+        for arm, launch, devices in zip(("baseline", "specdec"), block.launches, block.devices, strict=True)
+    )
+    gain = "" if block.tpot_gain is None else f": TPOT gain {100 * block.tpot_gain:.1f} %"
+    return f"  {rounds}, {order} ({launches}){gain}"
+
+
+def _devices(devices: Sequence[int]) -> str:
+    return f"device{'s' if len(devices) > 1 else ''} {'+'.join(map(str, devices))}"
+
+
+def warm_up_lines(comparison: Comparison) -> list[str]:
+    """One per launch: how long, how many batches, and how the figures settled."""
+    return [_warm_up_line(record) for record in comparison.warm_ups]
+
+
+def _warm_up_line(record: WarmUpRecord) -> str:
+    name = record.arm if record.launch == 0 else f"{record.arm}, launch {record.launch + 1}"
+    batches = len(record.ttft_s)
+    tpot = _trail([None if value is None else f"{1000 * value:.1f}" for value in record.tpot_s])
+    ttft = _trail([f"{1000 * value:.0f}" for value in record.ttft_s])
+    figures = ", ".join(text for text in (tpot and f"TPOT {tpot} ms", f"TTFT {ttft} ms") if text)
+    end = "" if record.settled else "; had not settled"
+    return (
+        f"warm-up of {name}: {batches} batch{'' if batches == 1 else 'es'} of {record.requests} requests in "
+        f"{seconds(record.duration_s)} ({figures}){end}"
+    )
+
+
+def _trail(values: Sequence[str | None]) -> str:
+    """``9.2 -> 6.2 -> 6.1``; empty when nothing is known."""
+    return " -> ".join(value or "-" for value in values) if any(values) else ""
+
+
+def time_lines(comparison: Comparison) -> list[str]:
+    """``time: start 170 s (baseline 84 s, specdec 86 s), warm-up 39 s, rounds 96 s, stop 2 s``; nothing in old results."""
+    if comparison.time is None:
+        return []
+    starts = [
+        f"{server.arm}{f', launch {server.launch + 1}' if server.launch else ''} {seconds(server.startup_s)}"
+        for server in comparison.servers
+    ]
+    stops_s = [server.stop_s for server in comparison.servers if server.stop_s is not None]
+    parts = [
+        f"start {seconds(sum(server.startup_s for server in comparison.servers))} ({'; '.join(starts)})"
+        if starts
+        else "",
+        f"warm-up {seconds(comparison.warmup_s)}",
+        f"sleep and wake {seconds(comparison.time.switch_s)}" if comparison.time.switch_s else "",
+        f"rounds {seconds(comparison.time.rounds_s)}",
+        f"stop {seconds(sum(stops_s))}" if stops_s else "",
+    ]
+    return [f"time: {', '.join(part for part in parts if part)}"]
+
+
+def seconds(value_s: float) -> str:
+    """Without decimals where they say nothing."""
+    return f"{value_s:.0f} s" if value_s >= 10 else f"{value_s:.1f} s"  # noqa: PLR2004 - two digits in either case

@@ -1,0 +1,217 @@
+"""The servers of one run: started one at a time, shared by key, never retried after a failure, all ended at the end."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import itertools
+import os
+import socket
+import time
+from typing import TYPE_CHECKING, Any
+
+from pytest_specdec.core.errors import LaunchError
+from pytest_specdec.serving.device_lock import DeviceLocks
+from pytest_specdec.serving.gpu import memory_used_gib, wait_for_memory
+from pytest_specdec.serving.process import Server
+from pytest_specdec.serving.readiness import PortTaken
+from pytest_specdec.serving.result_folder import ResultFolder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Sequence
+    from pathlib import Path
+
+    from pytest_specdec.serving.command import LaunchPlan
+
+STARTUP_TIMEOUT_S = 1800.0
+SILENCE_TIMEOUT_S = 600.0
+LOCK_TIMEOUT_S = 3600.0
+_MEMORY_TIMEOUT_S = 30.0
+
+_numbers = itertools.count(1)
+
+
+def served_name() -> str:
+    """A model name that no other server answers to: ``specdec-PID-N``."""
+    return f"specdec-{os.getpid()}-{next(_numbers)}"
+
+
+def free_port() -> int:
+    """A port of the loopback interface on which nobody listens at this moment."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+@contextlib.contextmanager
+def reserved_port() -> Iterator[int]:
+    """A port that no other process is given while its server, which sets ``SO_REUSEADDR`` as servers do, has not bound it yet."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("127.0.0.1", 0))
+        port: int = holder.getsockname()[1]
+        yield port
+
+
+def fresh_log(directory: Path, stem: str) -> Path:
+    """``STEM.log``, or ``STEM.2.log``, ``STEM.3.log``, ... when a launch has written that already."""
+    names = itertools.chain([f"{stem}.log"], (f"{stem}.{number}.log" for number in itertools.count(2)))
+    return next(path for name in names if not (path := directory / name).exists())
+
+
+class FailedEarlier(LaunchError):  # noqa: N818 - as its base family: a state of affairs
+    """The server did not come up when it was first asked for; one line, since the whole story has been told then."""
+
+
+class ServerPool:
+    """Not for several threads: a run starts one server after the other.
+
+    Args:
+        directory: Under it are the logs.
+        progress: Told what is going on, several times a second.
+        devices: Indices of all devices that the run will use; empty on a CPU. Locked at the first start.
+        lock_directory: Where the device locks are, see :class:`DeviceLocks`.
+        lock_timeout_s: Most seconds to wait for another run that uses the same device.
+        nvml: The ``pynvml`` module; default: the installed one.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        progress: Callable[[str], None],
+        *,
+        devices: Sequence[int] = (),
+        waiting: Callable[[str], None] | None = None,
+        lock_directory: Path | None = None,
+        lock_timeout_s: float = LOCK_TIMEOUT_S,
+        nvml: Any = None,
+    ) -> None:
+        self._directory = directory
+        self._progress = progress
+        self._devices = tuple(devices)
+        self._nvml = nvml
+        self._waiting = waiting or progress
+        self._folder = ResultFolder(directory)
+        self._locks = DeviceLocks(lock_directory)
+        self._lock_timeout_s = lock_timeout_s
+        self._servers: dict[str, Server] = {}
+        self._failures: dict[str, LaunchError] = {}
+        self._launches: dict[str, int] = {}
+        self._memory_before: dict[int, float] | None = None
+        atexit.register(self.close_all)
+
+    def acquire(
+        self,
+        key: str,
+        plan_factory: Callable[[int, str], LaunchPlan],
+        *,
+        folder: str = "",
+        devices: Sequence[int] | None = None,
+        startup_timeout_s: float = STARTUP_TIMEOUT_S,
+        silence_timeout_s: float = SILENCE_TIMEOUT_S,
+    ) -> Server:
+        """The server of that key, launched if it is not up.
+
+        Args:
+            key: Servers with equal keys are the same server.
+            plan_factory: Called with a port and a served name; a second time if the first port turns out to be taken.
+            folder: Where under the pool's directory its log goes, as ``ARM.log``.
+            devices: Those this server runs on; default: all of the pool's.
+            startup_timeout_s: As for :meth:`Server.launch`.
+            silence_timeout_s: Likewise.
+
+        Raises:
+            LaunchError: It did not come up.
+            FailedEarlier: It did not come up earlier in this run.
+            ServerDied: It had come up and has ended since.
+        """
+        if key in self._servers:
+            self._servers[key].check_alive()
+            return self._servers[key]
+        if key in self._failures:
+            raise FailedEarlier(f"did not start earlier in this run: {self._failures[key].what.splitlines()[0]}")
+        # In this order in every run, so that two of them cannot wait for each other.
+        self._folder.take(timeout_s=self._lock_timeout_s, progress=self._waiting)
+        self._locks.take(self._devices, timeout_s=self._lock_timeout_s, progress=self._waiting)
+        self._await_memory()
+
+        def launch(port: int) -> Server:
+            plan = plan_factory(port, served_name())
+            number = self._launches[key] = self._launches.get(key, -1) + 1
+            return Server.launch(
+                plan,
+                log_path=fresh_log(self._directory / folder, plan.arm),
+                startup_timeout_s=startup_timeout_s,
+                silence_timeout_s=silence_timeout_s,
+                progress=self._progress,
+                devices=self._devices if devices is None else devices,
+                launch=number,
+                private_fds=self._locks.descriptors,
+                neighbours=lambda: {
+                    f"our {server.arm} server {server.served_name}": server.pids() for server in self._servers.values()
+                },
+            )
+
+        try:
+            try:
+                with reserved_port() as port:
+                    server = launch(port)
+            except PortTaken:
+                server = launch(
+                    free_port()
+                )  # not reserved: for a server that insists on being the only one bound to it
+        except LaunchError as error:
+            self._failures[key] = error
+            raise
+        self._servers[key] = server
+        return server
+
+    def running(self, key: str) -> Server | None:
+        """The server of that key, if it has been launched and not closed."""
+        return self._servers.get(key)
+
+    def close_others(self, keep: Collection[str]) -> None:
+        """End every server but those."""
+        for key in [key for key in self._servers if key not in keep]:
+            self.close(key)
+
+    def close(self, key: str) -> None:
+        """End the server of that key, if there is one; a later :meth:`acquire` launches it anew."""
+        server = self._servers.pop(key, None)
+        if server is not None:
+            server.stop()
+            if server.left:
+                self._progress(
+                    f"processes of the {server.arm} server that cannot be ended: {', '.join(map(str, server.left))}"
+                )
+
+    def close_all(self) -> None:
+        """End every server, even when ending one raises, and give the devices back."""
+        with contextlib.ExitStack() as stack:
+            stack.callback(atexit.unregister, self.close_all)
+            stack.callback(self._folder.release)
+            stack.callback(self._locks.release)
+            for key in self._servers:
+                stack.callback(self.close, key)
+
+    def keep_all(self) -> dict[str, int]:
+        """Leave every server up. Returns for each key the process id that ends the server with ``kill``."""
+        kept = {key: server.keep() for key, server in self._servers.items()}
+        self._servers.clear()
+        self.close_all()
+        return kept
+
+    def _await_memory(self) -> None:
+        """With no server up, the devices must be as they were before the first one."""
+        if not self._devices or self._servers:
+            return
+        if self._memory_before is None:
+            self._memory_before = memory_used_gib(self._devices, nvml=self._nvml)
+            return
+        self._progress("waiting for the memory of the last server")
+        began = time.monotonic()
+        if not wait_for_memory(self._memory_before, timeout_s=_MEMORY_TIMEOUT_S, nvml=self._nvml):
+            self._progress(
+                f"device memory is still in use {time.monotonic() - began:.0f} s after the last server ended"
+            )

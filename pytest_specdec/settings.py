@@ -1,0 +1,140 @@
+"""What the user asked for, resolved from command line, ini file and defaults, in this order.
+
+A value keeps the name of its source, so that an error about it can say where it was given.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, cast
+
+import pytest
+
+from pytest_specdec.core.procedure import Procedure, read_procedure
+from pytest_specdec.options import MEASURE_INI
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Unsure = Literal["fail", "pass"]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user asked for, resolved; paths are absolute."""
+
+    configs: tuple[Path, ...]
+    configs_from: str
+    """``--specdec-config`` or ``specdec_config in FILE``, for errors."""
+    model: str | None
+    directory: Path
+    workloads: dict[str, Path]
+    require: bool
+    unsure: Unsure
+    allow: tuple[str, ...]
+    measure: dict[str, float]
+    """``rounds``, ``max_rounds``, ``budget_s``, ``confidence`` where the ini file sets them."""
+    tune: bool
+    plan: bool
+    self_test: bool
+    dynamic: bool = False
+    replace: bool = False
+    """Config files that the run writes may replace others."""
+    procedure: Procedure = field(default_factory=Procedure)
+    """Thresholds of the advice, and what the acceptance procedure measures."""
+    keep_outputs: bool = False
+    """Whether prompts and answers may be written and shown."""
+
+
+def read_options(config: pytest.Config) -> Options:
+    """Resolve command line, ini file and defaults.
+
+    Raises:
+        pytest.UsageError: An ini value cannot be understood.
+    """
+    home = config.inipath.parent if config.inipath else config.rootpath
+    here = config.invocation_params.dir
+    given = cast("list[str] | None", config.getoption("specdec_config"))
+    if given:
+        configs = tuple(here / path for path in given)
+        configs_from = "--specdec-config"
+    else:
+        configs = tuple(home / path for path in config.getini("specdec_config"))
+        configs_from = f"specdec_config in {config.inipath.name if config.inipath else 'the ini file'}"
+    directory = config.getoption("specdec_dir")
+    ini_directory = config.getini("specdec_dir") or ".specdec"
+    require = config.getoption("specdec_require")
+    return Options(
+        configs=configs,
+        configs_from=configs_from,
+        model=config.getoption("specdec_model") or _ini_model(config, home),
+        directory=here / directory if directory else config.rootpath / ini_directory,
+        workloads=_workload_paths(config.getini("specdec_workloads"), home),
+        require=bool(config.getini("specdec_require") if require is None else require),
+        unsure=_unsure(config),
+        allow=tuple(config.getoption("specdec_allow") or ()),
+        measure=_measure_settings(config),
+        tune=bool(config.getoption("specdec_tune")),
+        plan=bool(config.getoption("specdec_plan")),
+        self_test=bool(config.getoption("specdec_self_test")),
+        dynamic=bool(config.getoption("specdec_dynamic")),
+        replace=bool(config.getoption("specdec_replace")),
+        procedure=_procedure(config),
+        keep_outputs=bool(config.getoption("specdec_keep_outputs")),
+    )
+
+
+def _procedure(config: pytest.Config) -> Procedure:
+    """The ini file's settings under those of the command line."""
+    procedure, findings = read_procedure(
+        [*config.getini("specdec_acceptance"), *(config.getoption("specdec_acceptance") or ())],
+        source="--specdec-acceptance",
+    )
+    if findings:
+        raise pytest.UsageError("\n".join(map(str, findings)))
+    return procedure
+
+
+def _ini_model(config: pytest.Config, home: Path) -> str | None:
+    """A folder beside the ini file as a path; everything else as it stands, such as a hub id."""
+    model: str = config.getini("specdec_model")
+    return str(home / model) if model and (home / model).is_dir() else model or None
+
+
+def _workload_paths(lines: list[str], home: Path) -> dict[str, Path]:
+    paths: dict[str, Path] = {}
+    for line in lines:
+        name, separator, path = (part.strip() for part in line.partition("="))
+        if not (name and separator and path):
+            raise pytest.UsageError(f"ini option specdec_workloads: {line!r} is not NAME = PATH")
+        paths[name] = home / path
+    return paths
+
+
+def _unsure(config: pytest.Config) -> Unsure:
+    value = config.getoption("specdec_unsure") or config.getini("specdec_unsure") or "fail"
+    if value not in ("fail", "pass"):
+        raise pytest.UsageError(f"ini option specdec_unsure: {value!r} is neither fail nor pass")
+    return cast("Unsure", value)
+
+
+def _measure_settings(config: pytest.Config) -> dict[str, float]:
+    settings: dict[str, float] = {}
+    for name in MEASURE_INI:
+        text = config.getini(name)
+        if not text:
+            continue
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        key = name.removeprefix("specdec_")
+        whole = key in ("rounds", "max_rounds")
+        if not math.isfinite(value) or value <= 0 or (whole and value != int(value)):
+            kind = "a whole number above 0" if whole else "a number above 0"
+            raise pytest.UsageError(f"ini option {name}: {text!r} is not {kind}")
+        settings[key] = int(value) if whole else value
+    if settings.get("confidence", 0.5) >= 1:
+        raise pytest.UsageError("ini option specdec_confidence: must be below 1; 0.95 means 95 %")
+    return settings

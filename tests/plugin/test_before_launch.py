@@ -1,0 +1,67 @@
+"""A config that is wrong for its vLLM is refused before any server starts; what is odd about it stands beside the figures."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+EAGLE: dict[str, Any] = {"method": "eagle3", "model": "org/draft", "num_speculative_tokens": 3}
+
+
+@pytest.fixture
+def old_vllm(pytester: pytest.Pytester) -> str:
+    """An interpreter that has vLLM 0.24.0, and notes down when a server is started with it."""
+    info = pytester.path / "site" / "vllm-0.24.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: vllm\nVersion: 0.24.0\n")
+    program = pytester.path / "python3"
+    program.write_text(
+        f'#!/bin/sh\n[ "$1" = -m ] && touch {pytester.path}/started\n'
+        f'PYTHONPATH={pytester.path / "site"} exec {sys.executable} "$@"\n'
+    )
+    program.chmod(0o755)
+    return str(program)
+
+
+def test_a_key_that_this_vllm_does_not_know_is_an_error_in_set_up_and_nothing_is_started(
+    pytester: pytest.Pytester, write_config: Callable[..., Path], write_gate: Callable[..., Path], old_vllm: str
+) -> None:
+    config = write_config(
+        speculative_config=EAGLE | {"kv_cache_dtype": "fp8"},
+        command=[old_vllm, "-m", "vllm.entrypoints.openai.api_server"],
+    )
+    write_gate()
+    result = pytester.runpytest(f"--specdec-config={config}")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*kv_cache_dtype: is known since vLLM 0.26.0, and vLLM 0.24.0 refuses it*"])
+    assert not (pytester.path / "started").exists()
+
+
+def test_where_the_version_cannot_be_asked_the_doubt_stands_beside_the_figures(
+    pytester: pytest.Pytester, write_config: Callable[..., Path], write_gate: Callable[..., Path]
+) -> None:
+    config = write_config(speculative_config=EAGLE | {"kv_cache_dtype": "fp8"})
+    write_gate()
+    pytester.runpytest(f"--specdec-config={config}")
+    results = json.loads((pytester.path / ".specdec" / "results.json").read_text())
+    (comparison,) = results["comparisons"].values()
+    assert any("kv_cache_dtype: is refused if vLLM is older than 0.26.0" in note for note in comparison["notes"])
+
+
+def test_a_draft_in_a_folder_that_does_not_fit_ends_the_run_before_it_begins(
+    pytester: pytest.Pytester, write_config: Callable[..., Path], write_gate: Callable[..., Path]
+) -> None:
+    pytester.mkdir("draft")
+    (pytester.path / "draft" / "config.json").write_text('{"architectures": ["LlamaForCausalLMEagle3"]}')
+    config = write_config(speculative_config=EAGLE | {"method": "draft_model", "model": "./draft"})
+    write_gate()
+    result = pytester.runpytest(f"--specdec-config={config}")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(['*LlamaForCausalLMEagle3*Set "method": "eagle3".'])

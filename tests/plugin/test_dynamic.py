@@ -1,0 +1,117 @@
+"""``--specdec-dynamic``: K by load measured, a schedule derived and written, and its config gated in the same run."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_specdec.core.config import load_configs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+# A speculating server that gains alone and loses in company, whatever its K; longer drafts are worth a little more.
+FALLING = {"specdec": {"tpot_ms_per_running": 16}, "jitter": 0.01}
+SWEEP = """
+    import pytest
+
+    @pytest.mark.spec_load(workload="tiny", concurrency=[1, 4], num_requests=4, max_tokens=12)
+    @pytest.mark.spec_slo(tpot_gain={gain})
+    def test_gate(spec_comparison):
+        pass
+"""
+ONE_LOAD = SWEEP.replace("[1, 4]", "4")
+
+
+@pytest.fixture
+def start(pytester: pytest.Pytester, write_config: Callable[..., Path]) -> Callable[..., pytest.RunResult]:
+    def run(*options: str, gain: float = -4.5, test: str = SWEEP, name: str = "fake.json", **envelope: Any) -> Any:
+        # Made-up times in a fake that does not follow schedules: what it shows is the order of things.
+        write_config(name, fake=FALLING, measure={"rounds": 2, "max_rounds": 2}, **envelope)
+        pytester.makepyfile(test_it=test.format(gain=gain))
+        return pytester.runpytest(f"--specdec-config={name}", "--specdec-dynamic", *options)
+
+    return run
+
+
+def test_a_schedule_is_derived_written_as_a_config_and_gated_in_the_same_run(
+    pytester: pytest.Pytester, start: Callable[..., pytest.RunResult]
+) -> None:
+    result = start()
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(
+        [
+            "specdec: fake-dynamic: measuring K = 1, 3",
+            "*dynamic speculation: fake*",
+            "*concurrency*K = 1*K = 3*scheduled K",
+            "*1 * % * %*",
+            "*4 *-* % *-* %*0",
+            "num_speculative_tokens_per_batch_size: [[][[]1, *, 0]]",
+            "written to fake-dynamic.json",
+            "recommended, its gate is ok: use fake-dynamic.json",
+        ]
+    )
+    source, written = (json.loads((pytester.path / name).read_text()) for name in ("fake.json", "fake-dynamic.json"))
+    schedule = written["speculative_config"].pop("num_speculative_tokens_per_batch_size")
+    assert schedule[0][0] == 1
+    assert schedule[-1][1:] == [4, 0]
+    written["speculative_config"]["num_speculative_tokens"] = 3
+    assert written == source
+    load_configs([pytester.path / "fake-dynamic.json"], default_model=None)
+    document = json.loads((pytester.path / ".specdec" / "results.json").read_text())
+    gated = [gate for gate in document["gates"] if gate["config_id"] == "fake-dynamic"]
+    assert len(gated) == 1
+    assert document["comparisons"][gated[0]["comparison"]]["extra"]["schedule"] == str(schedule)
+
+
+def test_a_config_whose_gate_is_missed_is_not_recommended(start: Callable[..., pytest.RunResult]) -> None:
+    result = start(gain=0.5)
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(["not recommended: test_it.py::test_gate?fake-dynamic? is FAIL"])
+
+
+def test_an_older_vllm_is_told_to_limit_the_load_or_lower_k(
+    start: Callable[..., pytest.RunResult], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pytest_specdec.serving import preflight
+
+    monkeypatch.setattr(preflight, "version_behind", lambda _: "0.22.0")
+    result = start("-rs")
+    result.assert_outcomes(passed=1, skipped=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*no schedule: vLLM 0.22.0 knows no num_speculative_tokens_per_batch_size, which came with 0.24.0: limit the load*"
+        ]
+    )
+
+
+def test_a_file_that_is_there_is_not_overwritten_without_being_told(
+    pytester: pytest.Pytester, start: Callable[..., pytest.RunResult]
+) -> None:
+    (pytester.path / "fake-dynamic.json").write_text("mine")
+    result = start()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*fake-dynamic.json is there already*--specdec-replace*"])
+    assert (pytester.path / "fake-dynamic.json").read_text() == "mine"
+
+
+def test_without_a_list_of_loads_nothing_starts(start: Callable[..., pytest.RunResult]) -> None:
+    result = start(test=ONE_LOAD)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*no selected test measures several: give one a list*"])
+    result.stdout.no_fnmatch_line("*starting*")
+
+
+def test_a_run_without_tests_has_nothing_to_gate(start: Callable[..., pytest.RunResult]) -> None:
+    result = start("--specdec-plan")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--specdec-plan runs no test*"])
+
+
+def test_a_config_without_k_is_refused(start: Callable[..., pytest.RunResult]) -> None:
+    result = start(speculative_config={"method": "suffix"})
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*this config states none. Add num_speculative_tokens*"])

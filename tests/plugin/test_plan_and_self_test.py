@@ -1,0 +1,74 @@
+"""``--specdec-plan`` starts nothing; ``--specdec-self-test`` measures the baseline against its equal."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def test_a_plan_names_servers_and_measurements_and_starts_nothing(
+    pytester: pytest.Pytester, write_config: Callable[..., None], write_gate: Callable[..., None]
+) -> None:
+    write_config()
+    write_gate()
+    result = pytester.runpytest("--specdec-config=fake.json", "--specdec-plan")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        [
+            "would start*",
+            "*baseline*fake_vllm*fake-model*",
+            "*specdec*--speculative-config*",
+            "*fake, workload tiny: 8 requests at concurrency 4*3 to 3 rounds*",
+            "*test_gate.py::test_gate?fake?*",
+            "*unknown*last results*",
+        ]
+    )
+    assert not (pytester.path / ".specdec").exists()
+
+
+def test_a_plan_after_a_run_says_how_long_and_what_it_could_prove(
+    pytester: pytest.Pytester, write_config: Callable[..., None], write_gate: Callable[..., None]
+) -> None:
+    write_config()
+    write_gate()
+    pytester.runpytest("--specdec-config=fake.json")
+    result = pytester.runpytest("--specdec-config=fake.json", "--specdec-plan")
+    result.stdout.fnmatch_lines(["*takes about * of measuring*", "*could tell a TPOT gain*after 3 rounds*"])
+
+
+def test_a_self_test_finds_no_gain_between_equals(
+    pytester: pytest.Pytester, write_config: Callable[..., None], write_gate: Callable[..., None]
+) -> None:
+    write_config(measure={"rounds": 2, "max_rounds": 5})
+    write_gate()
+    result = pytester.runpytest("--specdec-config=fake.json", "--specdec-self-test")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["*5 rounds of two equal servers*", "*tpot_gain*pp*", "*of 10 gates of 2 rounds*"])
+    (comparison,) = json.loads((pytester.path / ".specdec" / "self-test.json").read_text())["comparisons"].values()
+    assert all(run["counters"]["drafts"] is None for run in comparison["runs"])
+    assert not any("--speculative-config" in server["command"] for server in comparison["servers"])
+
+
+def test_a_plan_refuses_a_workload_that_is_not_there(
+    pytester: pytest.Pytester, write_config: Callable[..., None], write_gate: Callable[..., None]
+) -> None:
+    write_config(workloads={"tinny": {"path": "tiny.jsonl"}})
+    write_gate()
+    result = pytester.runpytest("--specdec-config=fake.json", "--specdec-plan")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*no workload is called 'tiny'; did you mean 'tinny'?*"])
+
+
+def test_a_self_test_that_cannot_measure_is_red(
+    pytester: pytest.Pytester, write_config: Callable[..., None], write_gate: Callable[..., None]
+) -> None:
+    write_config(fake={"exit_at_start": {"code": 1, "message": "ValueError: no such model"}})
+    write_gate()
+    result = pytester.runpytest("--specdec-config=fake.json", "--specdec-self-test")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["*could not measure*no such model*"])

@@ -1,0 +1,207 @@
+"""A signal to pytest, in whatever phase: no process of the run is left, and no result is half written."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+
+from pytest_specdec.reporting.result_file import read_result
+from pytest_specdec.serving.device_lock import DeviceLocks
+from tests.plugin.started_run import StartedRun, write_project
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    Hold = Callable[..., "HeldRun"]
+
+EARLIER = Path(__file__).parent.parent / "data" / "results" / "schema_1.json"
+GONE_WITHIN_S = 10.0
+INTERRUPTED = 2
+HELD: dict[str, dict[str, Any]] = {
+    "collecting": {},
+    "loading": {"startup_s": 600},
+    "warming up": {"hang_after_requests": 1},  # the first request is the one that shows that the server is ready
+    "measuring": {},
+    "judging": {},
+    "stopping": {"spawn_child": True},  # a child deaf to SIGTERM: ending the server takes its whole grace time
+}
+"""What keeps a run in a phase once it has got there, as far as it is a matter of the servers."""
+
+GATE = """
+import os
+
+import pytest
+
+
+def pause(phase):
+    with open("phases", "a") as phases:
+        phases.write(phase + "\\n")
+    if os.path.exists(phase):  # a pipe: opening it lasts until somebody opens its other end
+        open(phase).close()
+
+
+pause("collecting")
+
+
+@pytest.mark.spec_load(workload="tiny", concurrency=8, num_requests=1, max_tokens={max_tokens}, ignore_eos=True)
+@pytest.mark.spec_slo(tpot_gain=-0.99)
+def test_gate(spec_comparison):
+    pause("judging")
+"""
+
+
+class HeldRun(StartedRun):
+    """A run that has got to a phase, with an earlier result in its folder."""
+
+    def __init__(
+        self, folder: Path, phase: str, *, knobs: dict[str, Any], max_tokens: int, options: tuple[str, ...] = ()
+    ) -> None:
+        self._pipe = folder / phase
+        self.result = folder / ".specdec" / "results.json"
+        self.result.parent.mkdir()
+        shutil.copy(EARLIER, self.result)
+        phases, log, journal = (folder / name for name in ("phases", ".specdec/baseline/baseline.log", "journal"))
+        fake = {"tpot_ms": 1, "ttft_ms": 1, "journal": str(journal)} | knobs
+        write_project(folder, fake=fake, tests=GATE.format(max_tokens=max_tokens))
+        if phase in ("collecting", "judging"):
+            os.mkfifo(self._pipe)
+        super().__init__(folder, "--specdec-config=fake.json", *options)
+        signs: dict[str, Callable[[], object]] = {
+            "collecting": lambda: "collecting" in _text(phases),
+            "loading": lambda: "Loading weights" in _text(log),
+            "warming up": lambda: "warming up baseline" in self.output,
+            "measuring": lambda: "round 1 of 2, baseline" in self.output,
+            "judging": lambda: "judging" in _text(phases),
+            "stopping": lambda: " stop" in _text(journal),
+        }
+        self.wait_for(signs[phase])
+        if phase in ("loading", "warming up", "measuring"):
+            self.wait_for(self.servers)
+        self.journal = journal
+
+    def servers(self) -> list[psutil.Process]:
+        return [process for process in self.processes() if "pytest_specdec.testing.fake_vllm" in process.cmdline()]
+
+    def go_on(self) -> None:
+        """Let go of the pipe on which the run waits, where it does."""
+        if self._pipe.exists():
+            os.close(os.open(self._pipe, os.O_WRONLY))
+
+
+def _text(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
+
+
+@pytest.fixture
+def hold(tmp_path: Path) -> Iterator[Hold]:
+    runs: list[HeldRun] = []
+
+    def start(phase: str, *, knobs: dict[str, Any] | None = None, **more: Any) -> HeldRun:
+        runs.append(HeldRun(tmp_path, phase, knobs=knobs or {}, **{"max_tokens": 8} | more))
+        return runs[-1]
+
+    yield start
+    for run in runs:
+        run.end()
+
+
+def assert_nothing_is_left(run: HeldRun) -> None:
+    assert run.left_after(GONE_WITHIN_S) == []
+    assert {path.name for path in run.result.parent.iterdir()} <= {"results.json", ".lock", "baseline", "fake"}
+    locks = DeviceLocks(Path(tempfile.gettempdir()) / f"pytest-specdec-{os.getuid()}")
+    locks.take([], timeout_s=5, progress=lambda _: None)
+    locks.release()
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGKILL], ids=lambda n: n.name
+)
+@pytest.mark.parametrize("phase", HELD)
+def test_a_signal_ends_everything_and_leaves_whole_results(hold: Hold, phase: str, number: signal.Signals) -> None:
+    run = hold(phase, knobs=HELD[phase], max_tokens=8000 if phase == "measuring" else 8)
+    run.process.send_signal(number)
+    code = run.process.wait(GONE_WITHIN_S)
+    assert code == (INTERRUPTED if number == signal.SIGINT else -number), run.output
+    assert_nothing_is_left(run)
+    read_result(run.result)
+
+
+@pytest.mark.parametrize("phase", ["collecting", "loading", "measuring", "judging"])
+def test_a_run_that_is_stopped_and_continued_goes_on(hold: Hold, phase: str) -> None:
+    run = hold(phase, knobs={"startup_s": 0.2}, max_tokens=200)
+    run.process.send_signal(signal.SIGTSTP)
+    run.wait_for(lambda: psutil.Process(run.process.pid).status() == psutil.STATUS_STOPPED)
+    assert all(server.status() != psutil.STATUS_STOPPED for server in run.servers())
+    run.process.send_signal(signal.SIGCONT)
+    run.go_on()
+    assert run.process.wait(60) in (
+        0,
+        1,
+    )  # 1 where two rounds on a busy machine leave it unsure
+    assert [gate.config_id for gate in read_result(run.result).gates] == ["fake"], run.output
+    assert_nothing_is_left(run)
+
+
+def test_a_second_interrupt_hurries_and_loses_no_result(hold: Hold) -> None:
+    run = hold("judging", knobs={"spawn_child": True})
+    run.process.send_signal(signal.SIGINT)
+    run.wait_for(lambda: " stop" in _text(run.journal))
+    run.process.send_signal(signal.SIGINT)
+    assert run.process.wait(GONE_WITHIN_S) == INTERRUPTED, run.output
+    assert list(read_result(run.result).comparisons) == ["fake/tiny"]
+    assert "Traceback" not in run.output
+    assert_nothing_is_left(run)
+
+
+INTERRUPTED_WHILE_SAVING = """
+import os
+import signal
+
+from pytest_specdec.session import SpecSession
+
+save = SpecSession.save
+
+
+def save_late(session):
+    os.kill(os.getpid(), signal.SIGINT)
+    return save(session)
+
+
+SpecSession.save = save_late
+"""
+
+
+def test_an_interrupt_while_results_are_written_loses_neither_them_nor_the_report(hold: Hold, tmp_path: Path) -> None:
+    (tmp_path / "interrupting.py").write_text(INTERRUPTED_WHILE_SAVING)
+    run = hold("loading", knobs={"startup_s": 0.5}, options=("-p", "interrupting"))
+    assert run.process.wait(60) == INTERRUPTED, run.output
+    # Judged or, on a busy machine, not: it is written either way.
+    assert [gate.config_id for gate in read_result(run.result).gates] == ["fake"]
+    assert "Traceback" not in run.output
+    assert "results: .specdec/results.json" in run.output
+    assert_nothing_is_left(run)
+
+
+HALF_IMPORTED = """
+import sys
+
+
+def pytest_keyboard_interrupt():
+    sys.modules["asyncio"] = None  # as good as what an interrupt in the middle of its import leaves
+"""
+
+
+def test_an_interrupt_in_the_middle_of_an_import_ends_the_run_like_any_other(hold: Hold, tmp_path: Path) -> None:
+    (tmp_path / "half_imported.py").write_text(HALF_IMPORTED)
+    run = hold("collecting", options=("-p", "half_imported"))
+    run.process.send_signal(signal.SIGINT)
+    assert run.process.wait(GONE_WITHIN_S) == INTERRUPTED, run.output
+    assert "Traceback" not in run.output
+    assert_nothing_is_left(run)

@@ -1,0 +1,260 @@
+"""The servers of a run, and the locks that keep two runs from one device."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from pytest_specdec.core.errors import LaunchError, ServerDied
+from pytest_specdec.serving.device_lock import DeviceLocks
+from pytest_specdec.serving.pool import ServerPool, free_port, fresh_log, served_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+    from pytest_specdec.serving.command import LaunchPlan
+    from tests.serving.conftest import Eventually, MakePlan
+
+    Running = Callable[[Iterable[psutil.Process]], list[psutil.Process]]
+    PlanFactory = Callable[[int, str], LaunchPlan]
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def pool(tmp_path: Path, said: list[str]) -> Iterator[ServerPool]:
+    servers = ServerPool(tmp_path / "run", said.append, lock_directory=tmp_path / "locks", lock_timeout_s=0.0)
+    yield servers
+    servers.close_all()
+
+
+@pytest.fixture
+def plans(make_plan: MakePlan) -> Callable[..., PlanFactory]:
+    return lambda mode="serves", argument="": lambda port, name: make_plan(mode, argument, port=port, served_name=name)
+
+
+def test_a_server_is_started_once_per_key(pool: ServerPool, plans: Callable[..., PlanFactory], tmp_path: Path) -> None:
+    server = pool.acquire("a", plans(), folder="eagle3")
+    assert pool.acquire("a", plans()) is server
+    assert server.log_path == tmp_path / "run" / "eagle3" / "specdec.log"
+    other = pool.acquire("b", plans(), folder="eagle3")
+    assert other.served_name != server.served_name
+    assert other.log_path.name == "specdec.2.log"
+
+
+def test_a_closed_key_is_launched_anew_and_counted(
+    pool: ServerPool, plans: Callable[..., PlanFactory], running: Running
+) -> None:
+    first = pool.acquire("a", plans())
+    family = [psutil.Process(pid) for pid in first.pids()]
+    pool.close("a")
+    assert running(family) == []
+    second = pool.acquire("a", plans())
+    assert (first.record.launch, second.record.launch) == (0, 1)
+
+
+def test_all_but_the_named_servers_can_be_ended(pool: ServerPool, plans: Callable[..., PlanFactory]) -> None:
+    kept, ended = pool.acquire("a", plans()), pool.acquire("b", plans())
+    pool.close_others(["a", "never"])
+    assert pool.running("a") is kept
+    assert pool.running("b") is None
+    assert (kept.record.stop_s, ended.record.stop_s is not None) == (None, True)
+
+
+def test_closing_an_unknown_key_does_nothing(pool: ServerPool) -> None:
+    pool.close("never")
+
+
+def test_a_failure_is_remembered_and_told_in_one_line(pool: ServerPool, plans: Callable[..., PlanFactory]) -> None:
+    with pytest.raises(LaunchError):
+        pool.acquire("a", plans("exits", "2"))
+
+    def never(_port: int, _name: str) -> LaunchPlan:
+        pytest.fail("launched a second time")
+
+    with pytest.raises(LaunchError) as caught:
+        pool.acquire("a", never)
+    assert caught.value.what.startswith("did not start earlier in this run: the specdec server exited with code 2")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_server_that_has_died_is_not_replaced_silently(
+    pool: ServerPool, plans: Callable[..., PlanFactory], eventually: Eventually, running: Running
+) -> None:
+    family = [psutil.Process(pid) for pid in pool.acquire("a", plans()).pids()]
+    next(process for process in family if process.ppid() == os.getpid()).terminate()
+    eventually(lambda: not running(family))
+    with pytest.raises(ServerDied):
+        pool.acquire("a", plans())
+
+
+def test_a_taken_port_costs_one_new_port(pool: ServerPool, make_plan: MakePlan) -> None:
+    asked: list[int] = []
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+
+        def factory(port: int, name: str) -> LaunchPlan:
+            asked.append(port)
+            return make_plan(port=taken.getsockname()[1] if len(asked) == 1 else port, served_name=name)
+
+        server = pool.acquire("a", factory)
+    assert len(set(asked)) == 2
+    assert server.base_url.endswith(str(asked[1]))
+
+
+def test_a_port_that_is_taken_again_is_a_failure(pool: ServerPool, make_plan: MakePlan) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        with pytest.raises(LaunchError, match=f"port {port} was taken, another process held it"):
+            pool.acquire("a", lambda _, name: make_plan(port=port, served_name=name))
+
+
+def test_closing_all_closes_the_rest_when_one_raises(
+    pool: ServerPool, plans: Callable[..., PlanFactory], running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers = {key: pool.acquire(key, plans()) for key in ("a", "b", "c")}
+    families = {key: [psutil.Process(pid) for pid in server.pids()] for key, server in servers.items()}
+    stop = servers["b"].stop
+
+    def broken() -> None:
+        raise OSError("broken")
+
+    monkeypatch.setattr(servers["b"], "stop", broken)
+    with pytest.raises(OSError, match="broken"):
+        pool.close_all()
+    assert running(families["a"] + families["c"]) == []
+    stop()
+
+
+def test_a_fork_does_not_end_its_parents_servers(pool: ServerPool, plans: Callable[..., PlanFactory]) -> None:
+    server = pool.acquire("a", plans())
+    child = os.fork()
+    if child == 0:
+        pool.close_all()
+        os._exit(0)
+    os.waitpid(child, 0)
+    server.check_alive()
+
+
+def test_kept_servers_run_on_until_they_are_killed(
+    pool: ServerPool,
+    plans: Callable[..., PlanFactory],
+    eventually: Eventually,
+    running: Running,
+    left_running: list[psutil.Process],
+) -> None:
+    family = [psutil.Process(pid) for pid in pool.acquire("a", plans()).pids()]
+    left_running += [psutil.Process(pid) for pid in pool.keep_all().values()]
+    pool.close_all()
+    assert len(running(family)) == 3
+    left_running[0].terminate()
+    eventually(lambda: not running(family))
+
+
+def test_names_and_ports_differ() -> None:
+    assert len({served_name() for _ in range(10)}) == 10
+    with socket.create_server(("127.0.0.1", free_port())):
+        pass
+
+
+def test_each_launch_has_a_log_of_its_own(tmp_path: Path) -> None:
+    names = []
+    for _ in range(3):
+        path = fresh_log(tmp_path, "baseline")
+        path.touch()
+        names.append(path.name)
+    assert names == ["baseline.log", "baseline.2.log", "baseline.3.log"]
+
+
+HOLDS_LOCKS = """
+import sys, signal
+from pathlib import Path
+from pytest_specdec.serving.device_lock import DeviceLocks
+DeviceLocks(Path(sys.argv[1])).take([int(index) for index in sys.argv[2:]], timeout_s=0, progress=print)
+print("held", flush=True)
+signal.pause()
+"""
+
+
+@pytest.fixture
+def another_run(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    runs: list[subprocess.Popen[str]] = []
+
+    def hold(*devices: int) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", HOLDS_LOCKS, str(tmp_path / "locks"), *map(str, devices)]
+        runs.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+        assert runs[-1].stdout is not None
+        assert runs[-1].stdout.readline() == "held\n"
+        return runs[-1]
+
+    yield hold
+    for run in runs:
+        with run:
+            run.kill()
+
+
+def test_a_device_of_another_run_is_waited_for_and_then_given_up(
+    another_run: Callable[..., subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    holder, said = another_run(0, 1), list[str]()
+    with pytest.raises(LaunchError, match=rf"another run still holds device 1 \(pid {holder.pid}\) after 0 s"):
+        DeviceLocks(tmp_path / "locks").take([1, 2], timeout_s=0.3, progress=said.append)
+    assert said[0] == f"waiting for another run that holds device 1 (pid {holder.pid})"
+
+
+def test_the_kernel_frees_the_devices_of_a_killed_run(
+    another_run: Callable[..., subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    holder = another_run(0)
+    locks = DeviceLocks(tmp_path / "locks")
+    locks.take([0], timeout_s=5, progress=lambda _: holder.kill())
+    locks.release()
+
+
+def test_other_devices_are_free(another_run: Callable[..., subprocess.Popen[str]], tmp_path: Path) -> None:
+    another_run(0)
+    locks = DeviceLocks(tmp_path / "locks")
+    locks.take([1], timeout_s=0, progress=lambda _: None)
+    locks.release()
+
+
+def test_a_failed_take_holds_nothing(another_run: Callable[..., subprocess.Popen[str]], tmp_path: Path) -> None:
+    another_run(1)
+    with pytest.raises(LaunchError):
+        DeviceLocks(tmp_path / "locks").take([0, 1], timeout_s=0, progress=lambda _: None)
+    locks = DeviceLocks(tmp_path / "locks")
+    locks.take([0], timeout_s=0, progress=lambda _: None)
+    locks.release()
+
+
+def test_without_devices_the_cpu_is_locked_until_the_pool_is_closed(
+    pool: ServerPool, plans: Callable[..., PlanFactory], tmp_path: Path
+) -> None:
+    pool.acquire("a", plans())
+    pool.close("a")
+    with pytest.raises(LaunchError, match=rf"holds cpu \(pid {os.getpid()}\)"):
+        DeviceLocks(tmp_path / "locks").take([], timeout_s=0, progress=lambda _: None)
+    pool.close_all()
+    locks = DeviceLocks(tmp_path / "locks")
+    locks.take([], timeout_s=0, progress=lambda _: None)
+    locks.release()
+
+
+def test_a_kept_server_goes_on_holding_its_device(
+    pool: ServerPool, plans: Callable[..., PlanFactory], tmp_path: Path, left_running: list[psutil.Process]
+) -> None:
+    pool.acquire("a", plans())
+    left_running += [psutil.Process(pid) for pid in pool.keep_all().values()]
+    with pytest.raises(LaunchError, match="holds cpu"):
+        DeviceLocks(tmp_path / "locks").take([], timeout_s=0, progress=lambda _: None)
