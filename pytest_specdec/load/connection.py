@@ -88,6 +88,11 @@ class Connection(asyncio.Protocol):
             self.on_message_complete()
         self._end(exc or ServerClosedError("the server closed the connection"))
 
+    def on_message_begin(self) -> None:
+        """Of the parser. A second answer to one request is none: the parser stops, and the connection is given up."""
+        if self._parser is None:
+            raise NotHttpError("there is more than the answer")
+
     def on_header(self, name: bytes, _: bytes) -> None:
         """Of the parser."""
         self._sized = self._sized or name.lower() in (b"content-length", b"transfer-encoding")

@@ -194,15 +194,6 @@ def test_what_is_no_http_is_told(stub: Stub) -> None:
     assert str(error_after(stub, other)).startswith("the server's answer is no HTTP: ")
 
 
-def test_bytes_that_nobody_asked_for_cost_the_connection_only(stub: Stub) -> None:
-    def twice(exchange: Exchange) -> None:
-        exchange.stream(*ANSWER)
-        exchange.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx")
-
-    stub.routes["/v1/completions"] = twice
-    assert [sample.error for sample in ask(stub.endpoint, times=2)] == [None, None]
-
-
 def test_an_answer_that_is_no_stream_has_no_token(stub: Stub) -> None:
     assert error_after(stub, lambda exchange: exchange.reply(200, '{"choices": [{"text": "x"}]}')) == "no token"
 
