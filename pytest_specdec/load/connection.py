@@ -68,6 +68,8 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Of the protocol."""
         self._transport = cast("asyncio.Transport", transport)
+        if not self.usable:  # closed while it was being opened
+            self.close()
 
     def data_received(self, data: bytes) -> None:
         """Of the protocol: the one place where time is taken."""
@@ -170,9 +172,20 @@ class Connections:
         self._all.discard(connection)
 
     async def _connect(self) -> Connection:
-        opening = asyncio.get_running_loop().create_connection(
-            Connection, self._host, self._port, ssl=True if self._tls else None
-        )
-        _, connection = await asyncio.wait_for(opening, CONNECT_TIMEOUT_S)
+        connection = Connection()
         self._all.add(connection)
+        opening = asyncio.ensure_future(
+            asyncio.get_running_loop().create_connection(
+                lambda: connection, self._host, self._port, ssl=True if self._tls else None
+            )
+        )
+        try:
+            # Before Python 3.12 wait_for swallows a cancellation that comes as the connection does.
+            if not (await asyncio.wait({opening}, timeout=CONNECT_TIMEOUT_S))[0]:
+                raise asyncio.TimeoutError  # noqa: TRY301 - whatever is raised here, nothing may stay open
+            opening.result()
+        except BaseException:
+            opening.cancel()
+            self._drop(connection)
+            raise
         return connection

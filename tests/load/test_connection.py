@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_specdec.load.connection import Connection
+from pytest_specdec.load.connection import Connection, Connections
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from tests.load.stub_server import Stub
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 UNASKED = b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx"
@@ -61,3 +63,30 @@ def test_bytes_that_nobody_asked_for_cost_the_connection_only(pieces: tuple[byte
     connection, wire, body, done = after(*map(receive, pieces))
     assert (connection.status, b"".join(body), done.exception()) == (200, b"ok", None)
     assert (connection.usable, wire.aborted) == (False, True)
+
+
+def test_a_connection_that_was_closed_while_it_was_opened_does_not_stay_open() -> None:
+    connection, wire = Connection(), Wire()
+    connection.close()
+    connection.connection_made(wire)
+    assert wire.aborted
+
+
+def test_giving_up_takes_effect_even_as_the_connection_is_made(stub: Stub) -> None:
+    async def work() -> None:
+        connections = Connections(stub.endpoint.base_url, {})
+        loop = asyncio.get_running_loop()
+        taking = asyncio.ensure_future(connections.take())
+        made = loop.create_connection
+
+        async def making(*arguments: Any, **more: Any) -> Any:
+            result = await made(*arguments, **more)
+            loop.call_soon(taking.cancel)  # both are known to the waiting task in one turn of the loop
+            return result
+
+        loop.create_connection = making  # type: ignore[method-assign] # for this one call
+        with pytest.raises(asyncio.CancelledError):
+            await taking
+        connections.close()
+
+    asyncio.run(work())

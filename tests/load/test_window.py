@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import math
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -106,12 +107,16 @@ def test_a_hang_ends_in_errors(stub: Stub) -> None:
     assert stub.abandoned.wait(WAIT_S), "the connection stays open"
 
 
-def test_a_stream_that_stops_ends_in_errors(stub: Stub) -> None:
+def test_a_stream_that_stops_ends_in_errors(stub: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
     def route(exchange: Exchange) -> None:
         exchange.stream(CHUNK, end=False)
         exchange.wait_for_client_to_close()
 
     stub.routes["/v1/completions"] = route
+    # However long the first chunk takes to come: the silence begins after it.
+    monkeypatch.setattr(
+        "pytest_specdec.load.window._silence_s", lambda transfers, _: math.inf if transfers[0].reads else 0.0
+    )
     window = run(stub, planned(1, due_s=[0.0]), OPEN, stall_timeout_s=2.0)
     assert errors(window) == ["no data for 2 s"]
     assert len(window.transfers[0].reads) == 1
