@@ -22,7 +22,7 @@ from pytest_specdec.handed import SpecComparison, SpecServers
 from pytest_specdec.judging import Judged
 from pytest_specdec.load.late_interrupts import LateInterrupts
 from pytest_specdec.mark_merging import load_layers, patterns_elsewhere, requirements_for
-from pytest_specdec.marker import is_gate
+from pytest_specdec.marker import SLO_MARK, is_gate
 from pytest_specdec.progress import SilentProgress, TerminalProgress
 from pytest_specdec.session import SpecSession
 
@@ -120,8 +120,10 @@ class Gates:
         return [self._masked(line) for line in lines]
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Remember which tests will run, so that servers go when their last test is over."""
+        """Remember which tests will run, so that servers go when their last test is over, and whether starts are judged."""
         self.selected = list(session.items)
+        marks = (mark for item in session.items for mark in item.iter_markers(SLO_MARK))
+        self.session.starts_judged = any("max_startup_s" in mark.kwargs for mark in marks)
 
     def show(self, title: str, lines: list[str]) -> None:
         """A section of the terminal's report, without secrets."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_specdec.core.errors import LaunchError
 from pytest_specdec.core.masked_text import masked_text
+from pytest_specdec.core.samples import ARMS
 from pytest_specdec.placing import DEV_MODE
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class ServerSet:
         progress: Told what is started and awaited.
         change_command: The last word on a server's command line.
         machine: What the servers run on; default: this one.
+        one_by_one: Whether no two servers may start side by side, because their times are to be judged; known only after the collection.
     """
 
     def __init__(
@@ -39,11 +41,14 @@ class ServerSet:
         progress: Progress,
         change_command: Callable[[Arm, tuple[str, ...]], tuple[str, ...]],
         machine: Machine | None = None,
+        *,
+        one_by_one: Callable[[], bool] = lambda: False,
     ) -> None:
         from pytest_specdec.serving.machine import Machine
         from pytest_specdec.serving.pool import ServerPool
 
         self.progress = progress
+        self._one_by_one = one_by_one
         self.machine = machine or Machine()
         self._change_command = change_command
         self.devices = self.machine.devices()
@@ -133,6 +138,20 @@ class ServerSet:
             LaunchError: It does not come up, or vLLM is not installed.
             ServerDied: It has been up and is gone.
         """
+        return self._pool.acquire(**self._wanted(config, arm, place, twin=twin))
+
+    def begin_both(self, config: SpecConfig, place: Place, *, twin: bool = False) -> None:
+        """Start both servers without waiting, unless their start-up times are to be judged; :meth:`launch` waits for each.
+
+        Raises:
+            LaunchError: vLLM is not installed, or the devices do not become free.
+        """
+        if not self._one_by_one():
+            for arm in ARMS:
+                self._pool.begin(**self._wanted(config, arm, place, twin=twin))
+
+    def _wanted(self, config: SpecConfig, arm: Arm, place: Place, *, twin: bool) -> dict[str, Any]:
+        """A server, as the pool takes it."""
         second = twin and arm == "specdec"
 
         def plan(port: int, served_name: str) -> LaunchPlan:
@@ -141,13 +160,13 @@ class ServerSet:
             planned = self._plan(config, "baseline" if second else arm, place, port, served_name)
             return replace(planned, arm=arm)
 
-        return self._pool.acquire(
-            self.key(config, arm, twin=twin),
-            plan,
-            folder="self-test" if second else config.id if arm == "specdec" else "baseline",
-            devices=place.devices(config, arm),
-            startup_timeout_s=config.startup_timeout_s,
-        )
+        return {
+            "key": self.key(config, arm, twin=twin),
+            "plan_factory": plan,
+            "folder": "self-test" if second else config.id if arm == "specdec" else "baseline",
+            "devices": place.devices(config, arm),
+            "startup_timeout_s": config.startup_timeout_s,
+        }
 
     def changes(self, config: SpecConfig) -> tuple[str, ...]:
         """What is set beyond the config, in words; what only one side has says so."""

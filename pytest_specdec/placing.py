@@ -30,6 +30,13 @@ class Place:
     seen: tuple[DeviceInfo, ...]
     """The devices that this config's servers could use, in CUDA's order."""
     devices_each: int
+    fixed_kv: bool = False
+    """The config says how large each server's KV cache is, so that none of them measures how much memory is free."""
+
+    @property
+    def starts_side_by_side(self) -> bool:
+        """Whether both servers can start at the same time; two that measure the same device's free memory fail."""
+        return self.placed.both_at_once and (self.fixed_kv or self.placed.kind == "split")
 
     def devices(self, config: SpecConfig, arm: Arm) -> tuple[int, ...]:
         """NVML's indices of the devices of one server.
@@ -64,7 +71,7 @@ def place(config: SpecConfig, machine: Machine) -> Place:
         from pytest_specdec.core.config import Devices
 
         update["devices"] = Devices(baseline=placed.devices[0], specdec=placed.devices[1])
-    return Place(placed, config.model_copy(update=update), seen, facts.devices_each)
+    return Place(placed, config.model_copy(update=update), seen, facts.devices_each, _fixed_kv(config, seen))
 
 
 def exchanged(config: SpecConfig) -> SpecConfig:
@@ -123,6 +130,13 @@ def _count(words: Sequence[str], option: str) -> int:
 
     value = value_of(words, option) or ""
     return int(value) if value.isdigit() and int(value) > 0 else 1
+
+
+def _fixed_kv(config: SpecConfig, seen: Sequence[DeviceInfo]) -> bool:
+    from pytest_specdec.serving.command import has_flag
+
+    variable = "VLLM_CPU_KVCACHE_SPACE"
+    return has_flag(config, "--kv-cache-memory-bytes") or (not seen and variable in {**os.environ, **config.env})
 
 
 def _share(value: str | None) -> float | None:

@@ -12,6 +12,7 @@ import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytest_specdec.core.course import start_s
 from pytest_specdec.core.errors import SpecDecError
 from pytest_specdec.core.samples import ARMS
 
@@ -127,9 +128,8 @@ def _expectations(load: LoadSpec, last: Comparison | None) -> list[str]:
     if last is None:
         return ["time and provable effect unknown: nothing like it is in the last results"]
     per_round_s = 2 * statistics.median(run.duration_s for run in last.runs)
-    start_s = sum(server.startup_s for server in last.servers)
     least, most = (_minutes(rounds * per_round_s) for rounds in (load.rounds, load.max_rounds))
-    start = f"{_minutes(start_s)} for the servers' start and {_minutes(last.warmup_s)} of warm-up"
+    start = f"{_minutes(start_s(last.servers))} for the servers' start and {_minutes(last.warmup_s)} of warm-up"
     lines = [f"takes about {least} to {most} of measuring, {start}, as in the last results"]
     try:
         gain = estimate(last, "tpot_gain")

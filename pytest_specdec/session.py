@@ -51,6 +51,8 @@ class SpecSession:
     _pool: ServerSet | None = None
     machine: Machine | None = None
     """What the servers run on; None for the one that pytest runs on."""
+    starts_judged: bool = False
+    """A test has an objective for how long a start takes."""
     _warm: dict[Warmth, WarmUpRecord] = field(default_factory=dict)
     started_unix_s: float = field(default_factory=time.time)
 
@@ -257,7 +259,13 @@ class SpecSession:
         from pytest_specdec.launching import ServerSet
 
         if self._pool is None:
-            self._pool = ServerSet(self.options.directory, self.progress, self.change_command, self.machine)
+            self._pool = ServerSet(
+                self.options.directory,
+                self.progress,
+                self.change_command,
+                self.machine,
+                one_by_one=lambda: self.starts_judged,
+            )
         return self._pool
 
     def release(self, config: SpecConfig) -> None:

@@ -66,11 +66,13 @@ class Stage:
             self._servers.keep_only(())
 
     def both(self) -> Mapping[Arm, Server]:
-        """Both servers, launched if they are not up; only for placements that have both at once.
+        """Both servers, launched if they are not up, side by side where that is safe; only for placements that have both at once.
 
         Raises:
             LaunchError: One does not come up.
         """
+        if self._place.starts_side_by_side and not self.up():
+            self._servers.begin_both(self._config, self._place, twin=self._twin)
         return {arm: self.ready(arm) for arm in ARMS}
 
     def ready(self, arm: Arm) -> Server:
@@ -169,5 +171,5 @@ def with_the_other_side(error: LaunchError, arm: Arm, up: Collection[Arm]) -> La
     elif "specdec" in up:
         sentence = "the speculating server came up, the baseline did not"
     else:
-        sentence = "the baseline did not come up, so speculation was not tried"
+        sentence = "the baseline did not come up, so nothing could be compared"
     return type(error)(f"{sentence}: {error.what}", where=error.where, remedy=error.remedy)

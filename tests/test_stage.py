@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     [
         ("specdec", ["baseline"], "the baseline came up, speculation did not"),
         ("specdec", [], "speculation did not come up"),
-        ("baseline", [], "the baseline did not come up, so speculation was not tried"),
+        ("baseline", [], "the baseline did not come up, so nothing could be compared"),
         ("baseline", ["specdec"], "the speculating server came up, the baseline did not"),
     ],
 )

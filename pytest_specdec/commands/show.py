@@ -88,10 +88,12 @@ def _as_data(document: ResultDocument) -> dict[str, Any]:
 
 def _time(comparison: Comparison) -> dict[str, float] | None:
     """Seconds; None in results of versions that did not record them."""
+    from pytest_specdec.core.course import start_s
+
     if comparison.time is None:
         return None
     return {
-        "start_s": sum(server.startup_s for server in comparison.servers),
+        "start_s": start_s(comparison.servers),
         "warm_up_s": comparison.warmup_s,
         "switch_s": comparison.time.switch_s,
         "rounds_s": comparison.time.rounds_s,

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytest_specdec.core.samples import ServerRecord
 
 PlacedKind = Literal["together", "swap", "sequential", "split"]
 _Arm = Literal["baseline", "specdec"]
@@ -68,3 +74,15 @@ class TimeSpent:
     rounds_s: float = 0.0
     switch_s: float = 0.0
     """Putting servers to sleep and waking them, with the request that is thrown away afterwards."""
+
+
+def start_s(servers: Iterable[ServerRecord]) -> float:
+    """Seconds spent on all starts; of servers that started side by side the slower one counts."""
+    together: dict[int, float] = defaultdict(float)
+    alone = 0.0
+    for server in servers:
+        if server.started_beside:
+            together[server.launch] = max(together[server.launch], server.startup_s)
+        else:
+            alone += server.startup_s
+    return alone + sum(together.values())

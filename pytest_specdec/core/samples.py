@@ -169,6 +169,8 @@ class ServerRecord:
     startup_s: float
     launch: int = 0
     """0 for the first launch of this arm, 1 for the next, ..."""
+    started_beside: bool = False
+    """Both servers started at the same time: each took longer than alone, and both together less."""
     attested_method: str | None = None
     """The method in force, as the server's own log says; None where it does not."""
     attested_tokens: int | None = None

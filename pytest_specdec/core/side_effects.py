@@ -16,8 +16,18 @@ _CAPACITY = "KV cache tokens"
 
 
 def startup(evidence: Evidence, _: Requirement) -> Estimate:
-    """The slowest start of the speculating server, in seconds: a fact without an interval."""
-    starts_s = [server.startup_s for server in evidence.comparison.servers if server.arm == "specdec"]
+    """The slowest start of the speculating server, in seconds: a fact without an interval.
+
+    Raises:
+        CannotMeasure: It was not started here, or beside the other server.
+    """
+    servers = [server for server in evidence.comparison.servers if server.arm == "specdec"]
+    if any(server.started_beside for server in servers):
+        raise CannotMeasure(
+            "max_startup_s: the servers were started side by side, which slows each of them down",
+            remedy="They start one after the other in a run in which a test is marked with max_startup_s.",
+        )
+    starts_s = [server.startup_s for server in servers]
     if not starts_s:
         raise CannotMeasure(
             "max_startup_s: the speculating server was not started here, so nobody saw how long it took"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_specdec.core.course import start_s
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -67,11 +69,10 @@ def time_lines(comparison: Comparison) -> list[str]:
         f"{server.arm}{f', launch {server.launch + 1}' if server.launch else ''} {seconds(server.startup_s)}"
         for server in comparison.servers
     ]
+    beside = "; side by side" if any(server.started_beside for server in comparison.servers) else ""
     stops_s = [server.stop_s for server in comparison.servers if server.stop_s is not None]
     parts = [
-        f"start {seconds(sum(server.startup_s for server in comparison.servers))} ({'; '.join(starts)})"
-        if starts
-        else "",
+        f"start {seconds(start_s(comparison.servers))} ({'; '.join(starts)}{beside})" if starts else "",
         f"warm-up {seconds(comparison.warmup_s)}",
         f"sleep and wake {seconds(comparison.time.switch_s)}" if comparison.time.switch_s else "",
         f"rounds {seconds(comparison.time.rounds_s)}",

@@ -1,4 +1,4 @@
-"""The servers of one run: started one at a time, shared by key, never retried after a failure, all ended at the end."""
+"""The servers of one run: started one at a time or side by side, shared by key, never retried after a failure, all ended at the end."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class FailedEarlier(LaunchError):  # noqa: N818 - as its base family: a state of
 
 
 class ServerPool:
-    """Not for several threads: a run starts one server after the other.
+    """Not for several threads: one of them starts and awaits all servers.
 
     Args:
         directory: Under it are the logs.
@@ -96,33 +96,35 @@ class ServerPool:
         self._locks = DeviceLocks(lock_directory)
         self._lock_timeout_s = lock_timeout_s
         self._servers: dict[str, Server] = {}
+        self._begun: dict[str, tuple[Server, contextlib.ExitStack]] = {}
+        """Servers that nobody has waited for yet, and what holds their ports."""
         self._failures: dict[str, LaunchError] = {}
         self._launches: dict[str, int] = {}
         self._memory_before: dict[int, float] | None = None
         atexit.register(self.close_all)
 
-    def acquire(
-        self,
-        key: str,
-        plan_factory: Callable[[int, str], LaunchPlan],
-        *,
-        folder: str = "",
-        devices: Sequence[int] | None = None,
-        startup_timeout_s: float = STARTUP_TIMEOUT_S,
-        silence_timeout_s: float = SILENCE_TIMEOUT_S,
-    ) -> Server:
+    def begin(self, key: str, plan_factory: Callable[[int, str], LaunchPlan], **how: Any) -> None:
+        """Launch the server of that key and go on, so that others start beside it; :meth:`acquire` waits for it.
+
+        Args:
+            key: As for :meth:`acquire`. Nothing happens when that server is up, begun already, or failed earlier.
+            plan_factory: Likewise.
+            how: Likewise.
+        """
+        if key not in self._servers and key not in self._begun and key not in self._failures:
+            self._begin(key, plan_factory, beside=True, **how)
+
+    def acquire(self, key: str, plan_factory: Callable[[int, str], LaunchPlan], **how: Any) -> Server:
         """The server of that key, launched if it is not up.
 
         Args:
             key: Servers with equal keys are the same server.
             plan_factory: Called with a port and a served name; a second time if the first port turns out to be taken.
-            folder: Where under the pool's directory its log goes, as ``ARM.log``.
-            devices: Those this server runs on; default: all of the pool's.
-            startup_timeout_s: As for :meth:`Server.launch`.
-            silence_timeout_s: Likewise.
+            how: ``folder`` under the pool's directory for its log, ``ARM.log``; ``devices`` that this server runs on
+                (default: all of the pool's); ``startup_timeout_s`` and ``silence_timeout_s`` as for :meth:`Server.begin`.
 
         Raises:
-            LaunchError: It did not come up.
+            LaunchError: It did not come up. Servers that were begun are ended with it.
             FailedEarlier: It did not come up earlier in this run.
             ServerDied: It had come up and has ended since.
         """
@@ -131,38 +133,21 @@ class ServerPool:
             return self._servers[key]
         if key in self._failures:
             raise FailedEarlier(f"did not start earlier in this run: {self._failures[key].what.splitlines()[0]}")
-        # In this order in every run, so that two of them cannot wait for each other.
-        self._folder.take(timeout_s=self._lock_timeout_s, progress=self._waiting)
-        self._locks.take(self._devices, timeout_s=self._lock_timeout_s, progress=self._waiting)
-        self._await_memory()
-
-        def launch(port: int) -> Server:
-            plan = plan_factory(port, served_name())
-            number = self._launches[key] = self._launches.get(key, -1) + 1
-            return Server.launch(
-                plan,
-                log_path=fresh_log(self._directory / folder, plan.arm),
-                startup_timeout_s=startup_timeout_s,
-                silence_timeout_s=silence_timeout_s,
-                progress=self._progress,
-                devices=self._devices if devices is None else devices,
-                launch=number,
-                private_fds=self._locks.descriptors,
-                neighbours=lambda: {
-                    f"our {server.arm} server {server.served_name}": server.pids() for server in self._servers.values()
-                },
-            )
-
         try:
             try:
-                with reserved_port() as port:
-                    server = launch(port)
+                if key not in self._begun:
+                    self._begin(key, plan_factory, **how)
+                server, reserved = self._begun.pop(key)
+                with reserved:
+                    self._await(server)
             except PortTaken:
-                server = launch(
-                    free_port()
-                )  # not reserved: for a server that insists on being the only one bound to it
+                # Not reserved: for a server that insists on being the only one bound to it.
+                server = self._launch(key, plan_factory, free_port(), **how)
+                self._await(server)
         except LaunchError as error:
             self._failures[key] = error
+            for other in tuple(self._begun):
+                self.close(other)
             raise
         self._servers[key] = server
         return server
@@ -173,12 +158,15 @@ class ServerPool:
 
     def close_others(self, keep: Collection[str]) -> None:
         """End every server but those."""
-        for key in [key for key in self._servers if key not in keep]:
+        for key in [key for key in (*self._servers, *self._begun) if key not in keep]:
             self.close(key)
 
     def close(self, key: str) -> None:
         """End the server of that key, if there is one; a later :meth:`acquire` launches it anew."""
         server = self._servers.pop(key, None)
+        if key in self._begun:
+            server, reserved = self._begun.pop(key)
+            reserved.close()
         if server is not None:
             server.stop()
             if server.left:
@@ -192,7 +180,7 @@ class ServerPool:
             stack.callback(atexit.unregister, self.close_all)
             stack.callback(self._folder.release)
             stack.callback(self._locks.release)
-            for key in self._servers:
+            for key in (*self._servers, *self._begun):
                 stack.callback(self.close, key)
 
     def keep_all(self) -> dict[str, int]:
@@ -202,9 +190,58 @@ class ServerPool:
         self.close_all()
         return kept
 
+    def _begin(self, key: str, plan_factory: Callable[[int, str], LaunchPlan], **how: Any) -> None:
+        # In this order in every run, so that two of them cannot wait for each other.
+        self._folder.take(timeout_s=self._lock_timeout_s, progress=self._waiting)
+        self._locks.take(self._devices, timeout_s=self._lock_timeout_s, progress=self._waiting)
+        self._await_memory()
+        with contextlib.ExitStack() as stack:
+            server = self._launch(key, plan_factory, stack.enter_context(reserved_port()), **how)
+            self._begun[key] = server, stack.pop_all()
+
+    def _launch(
+        self,
+        key: str,
+        plan_factory: Callable[[int, str], LaunchPlan],
+        port: int,
+        *,
+        folder: str = "",
+        devices: Sequence[int] | None = None,
+        startup_timeout_s: float = STARTUP_TIMEOUT_S,
+        silence_timeout_s: float = SILENCE_TIMEOUT_S,
+        beside: bool = False,
+    ) -> Server:
+        plan = plan_factory(port, served_name())
+        number = self._launches[key] = self._launches.get(key, -1) + 1
+        return Server.begin(
+            plan,
+            log_path=fresh_log(self._directory / folder, plan.arm),
+            startup_timeout_s=startup_timeout_s,
+            silence_timeout_s=silence_timeout_s,
+            devices=self._devices if devices is None else devices,
+            launch=number,
+            private_fds=self._locks.descriptors,
+            neighbours=self._processes,
+            beside=beside,
+        )
+
+    def _await(self, server: Server) -> None:
+        """Wait for one server; those that start beside it are looked at, so that theirs are the times at which they are ready."""
+
+        def meanwhile() -> None:
+            for other, _ in self._begun.values():
+                with contextlib.suppress(LaunchError):  # raised again when it is its turn
+                    other.look()
+
+        server.await_ready(self._progress, meanwhile=meanwhile)
+
+    def _processes(self) -> dict[str, Collection[int]]:
+        servers = (*self._servers.values(), *(server for server, _ in self._begun.values()))
+        return {f"our {server.arm} server {server.served_name}": server.pids() for server in servers}
+
     def _await_memory(self) -> None:
         """With no server up, the devices must be as they were before the first one."""
-        if not self._devices or self._servers:
+        if not self._devices or self._servers or self._begun:
             return
         if self._memory_before is None:
             self._memory_before = memory_used_gib(self._devices, nvml=self._nvml)

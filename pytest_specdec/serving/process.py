@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_specdec.core.errors import CannotMeasure, LaunchError, ServerDied
 from pytest_specdec.core.masked_text import masked_text, secret_values
@@ -33,7 +33,7 @@ _DYING_S = 3.0
 
 
 class Server:
-    """A server that is up. Use :meth:`launch`.
+    """A server. Use :meth:`launch`, or :meth:`begin` and :meth:`await_ready`.
 
     Attributes:
         arm: ``baseline`` or ``specdec``.
@@ -57,6 +57,10 @@ class Server:
         devices: Sequence[int],
         launch: int,
         neighbours: Callable[[], Mapping[str, Collection[int]]] = dict,
+        beside: bool,
+        startup_timeout_s: float,
+        silence_timeout_s: float,
+        poll_s: float,
     ) -> None:
         self.arm = plan.arm
         self.base_url = f"http://{plan.host}:{plan.port}"
@@ -72,6 +76,11 @@ class Server:
         self._log = log
         self._launch = launch
         self._neighbours = neighbours
+        self._beside = beside
+        self._startup_timeout_s = startup_timeout_s
+        self._silence_timeout_s = silence_timeout_s
+        self._poll_s = poll_s
+        self._probe: ReadinessProbe | None = ReadinessProbe(plan.host, plan.port, plan.served_name)
         self._facts: ServerFacts | None = None
         self._attested: Attested | None = None
         self._changed: tuple[str, ...] = ()
@@ -79,39 +88,42 @@ class Server:
         self._stopped = False
 
     @classmethod
-    def launch(
+    def launch(cls, plan: LaunchPlan, *, progress: Callable[[str], None], **how: Any) -> Server:
+        """Start a server and wait until it has generated a token: :meth:`begin`, which says what ``how`` is, and :meth:`await_ready`."""
+        server = cls.begin(plan, **how)
+        server.await_ready(progress)
+        return server
+
+    @classmethod
+    def begin(
         cls,
         plan: LaunchPlan,
         *,
         log_path: Path,
         startup_timeout_s: float,
         silence_timeout_s: float,
-        progress: Callable[[str], None],
         devices: Sequence[int] = (),
         launch: int = 0,
         grace_s: float = 2.5,
         private_fds: Sequence[int] = (),
         poll_s: float = 0.25,
         neighbours: Callable[[], Mapping[str, Collection[int]]] = dict,
+        beside: bool = False,
     ) -> Server:
-        """Start a server and wait until it has generated a token.
+        """Start a server and go on; :meth:`await_ready` or :meth:`stop` must follow.
 
         Args:
             plan: Command, environment, port, name.
             log_path: File for its output; created, or appended to.
             startup_timeout_s: Most seconds until it is ready, however busy its log is.
             silence_timeout_s: Most seconds without a new line in the log.
-            progress: Told the phase of the start several times a second.
             devices: Indices of the devices it will run on, for the record.
             launch: How many times this arm has been launched before.
             grace_s: Seconds between SIGTERM and SIGKILL when it is ended.
             private_fds: Descriptors that stay open until every process of the server is gone (device locks).
-            poll_s: Seconds between two looks at a starting server; its exit is noticed at once all the same.
+            poll_s: Seconds between two looks at it while it is awaited; its exit is noticed at once all the same.
             neighbours: Gives the process ids of our other servers, by what a message about memory should call them.
-
-        Raises:
-            LaunchError: It did not come up; nothing of it is left running.
-            PortTaken: Likewise, because its port belongs to another process.
+            beside: Another server starts at the same time, for the record.
         """
         create_log(log_path)
         log = ServerLog(log_path)
@@ -125,15 +137,67 @@ class Server:
             stop_command=plan.stop_command,
             private_fds=private_fds,
         )
-        server = cls(plan, supervisor, log, env=env, devices=devices, launch=launch, neighbours=neighbours)
+        return cls(
+            plan,
+            supervisor,
+            log,
+            env=env,
+            devices=devices,
+            launch=launch,
+            neighbours=neighbours,
+            beside=beside,
+            startup_timeout_s=startup_timeout_s,
+            silence_timeout_s=silence_timeout_s,
+            poll_s=poll_s,
+        )
+
+    def await_ready(self, progress: Callable[[str], None], *, meanwhile: Callable[[], None] = lambda: None) -> None:
+        """Wait until the server has generated a token.
+
+        Args:
+            progress: Told the phase of the start several times a second.
+            meanwhile: Called as often.
+
+        Raises:
+            LaunchError: It did not come up; nothing of it is left running.
+            PortTaken: Likewise, because its port belongs to another process.
+        """
         try:
-            server._await_ready(startup_timeout_s, silence_timeout_s, progress, poll_s)
+            while not self.look(self._poll_s):
+                progress(f"{self.arm} server: {self._log.phase}")
+                meanwhile()
         except BaseException as error:
             if isinstance(error, LaunchError):
                 error.launched = True
-            server.stop()
+            self.stop()
             raise
-        return server
+
+    def look(self, wait_s: float = 0.0) -> bool:
+        """Whether a server that was begun is ready.
+
+        Args:
+            wait_s: Most seconds to wait for something to happen; its exit is noticed at once.
+
+        Raises:
+            LaunchError: It will not become ready. Another look raises again.
+        """
+        if self._probe is None:
+            return True
+        self._supervisor.listen(wait_s)
+        self._log.follow()
+        self._raise_if_over()
+        try:
+            if not self._probe.step():
+                return False
+        except (PortTaken, Refused) as error:
+            raise self._failure(error) from None
+        self._stop_asking()
+        self.startup_s = time.monotonic() - self._launched_at
+        started = self._log.lines()
+        self._facts, self._changed = read_facts(started), changed_by_vllm(started)
+        self._attested = attested("\n".join(started))
+        self.version = server_version(self._plan.host, self._plan.port)
+        return True
 
     @property
     def record(self) -> ServerRecord:
@@ -149,6 +213,7 @@ class Server:
             log=str(self.log_path),
             startup_s=self.startup_s,
             launch=self._launch,
+            started_beside=self._beside,
             stop_s=self.stop_s,
             attested_method=said.method,
             attested_tokens=said.num_speculative_tokens,
@@ -183,6 +248,7 @@ class Server:
     def stop(self) -> None:
         """End the server, its workers and whatever else it started; return when they are gone. Never raises."""
         self._stopped = True
+        self._stop_asking()
         began = time.monotonic()
         self._supervisor.end()
         self.stop_s = self.stop_s if self.stop_s is not None else time.monotonic() - began
@@ -193,41 +259,25 @@ class Server:
         self._supervisor.keep()
         return self._supervisor.supervisor_pid
 
-    def _await_ready(
-        self, startup_timeout_s: float, silence_timeout_s: float, progress: Callable[[str], None], poll_s: float
-    ) -> None:
-        probe = ReadinessProbe(self._plan.host, self._plan.port, self.served_name)
-        try:
-            while True:
-                self._supervisor.listen(poll_s)
-                self._log.follow()
-                progress(f"{self.arm} server: {self._log.phase}")
-                self._raise_if_over(startup_timeout_s, silence_timeout_s)
-                if probe.step():
-                    break
-        except (PortTaken, Refused) as error:
-            raise self._failure(error) from None
-        finally:
-            probe.close()
-        self.startup_s = time.monotonic() - self._launched_at
-        started = self._log.lines()
-        self._facts, self._changed = read_facts(started), changed_by_vllm(started)
-        self._attested = attested("\n".join(started))
-        self.version = server_version(self._plan.host, self._plan.port)
+    def _stop_asking(self) -> None:
+        if self._probe is not None:
+            self._probe.close()
+            self._probe = None
 
-    def _raise_if_over(self, startup_timeout_s: float, silence_timeout_s: float) -> None:
+    def _raise_if_over(self) -> None:
         passed_s = time.monotonic() - self._launched_at
         if self._supervisor.exit is not None:
             raise self._failure(None)
         if self._log.overgrown:
             raise self._overgrown(LaunchError)
-        if passed_s > startup_timeout_s:
+        if passed_s > self._startup_timeout_s:
             raise self._error(
-                f"was not ready after {startup_timeout_s:.0f} s, while {self._log.phase}", event="timeout"
+                f"was not ready after {self._startup_timeout_s:.0f} s, while {self._log.phase}", event="timeout"
             )
-        if self._log.silent_s > silence_timeout_s:
+        if self._log.silent_s > self._silence_timeout_s:
             raise self._error(
-                f"wrote nothing to its log for {silence_timeout_s:.0f} s, while {self._log.phase}", event="silence"
+                f"wrote nothing to its log for {self._silence_timeout_s:.0f} s, while {self._log.phase}",
+                event="silence",
             )
 
     def _overgrown(self, kind: type[CannotMeasure]) -> CannotMeasure:

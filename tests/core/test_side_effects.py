@@ -36,6 +36,13 @@ def test_a_server_that_was_not_started_here_has_no_start_up_time() -> None:
         startup(Evidence(replace(build_comparison(), servers=()), 0.95), Requirement("max_startup_s", 60))
 
 
+def test_a_start_beside_another_one_tells_nothing_about_a_start() -> None:
+    comparison = build_comparison()
+    servers = tuple(replace(server, started_beside=True) for server in comparison.servers)
+    with pytest.raises(CannotMeasure, match=r"(?s)side by side.*They start one after the other in a run"):
+        startup(Evidence(replace(comparison, servers=servers), 0.95), Requirement("max_startup_s", 60))
+
+
 def with_capacity(baseline: str | None, specdec: str | None) -> Comparison:
     comparison = build_comparison()
     facts = [ServerFacts(effective={"KV cache tokens": size} if size else {}) for size in (baseline, specdec)]

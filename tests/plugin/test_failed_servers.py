@@ -53,7 +53,7 @@ def test_the_baseline_did_not_come_up(
     result = pytester.runpytest("--specdec-config=fake.json")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
-        ["*the baseline did not come up, so speculation was not tried: the baseline server exited with code 1*"]
+        ["*the baseline did not come up, so nothing could be compared: the baseline server exited with code 1*"]
     )
 
 

@@ -295,6 +295,15 @@ def test_auto_on_a_cpu_is_together_and_says_why(
     assert most_awake(journal) == 2
 
 
+@pytest.mark.parametrize(("slo", "beside"), [("tpot_gain=0.1", True), ("max_startup_s=60", False)])
+def test_servers_start_side_by_side_unless_their_starts_are_judged(
+    slo: str, *, beside: bool, run_gate: Callable[..., pytest.RunResult], pytester: pytest.Pytester
+) -> None:
+    run_gate("auto", slo=slo, env={"VLLM_CPU_KVCACHE_SPACE": "1"}).assert_outcomes(passed=1)
+    (comparison,) = read_result(pytester.path / ".specdec" / "results.json").comparisons.values()
+    assert [server.started_beside for server in comparison.servers] == [beside, beside]
+
+
 def test_both_servers_cannot_be_handed_out_where_one_sleeps(
     pytester: pytest.Pytester, write_config: Callable[..., None], pretend: Callable[[str], Path]
 ) -> None:

@@ -132,3 +132,29 @@ def test_a_share_that_the_config_sets_is_a_fact(make_config: Callable[..., SpecC
     config = make_config(serve={"gpu_memory_utilization": 0.8})
     assert facts_of(config, PretendedMachine(1))[0].memory_share == 0.8
     assert place(config, PretendedMachine(1)).placed.kind == "swap"
+
+
+@pytest.mark.parametrize(
+    ("envelope", "gpus", "side_by_side"),
+    [
+        ({}, 1, False),
+        ({"serve": {"kv_cache_memory_bytes": 2**32}}, 1, True),
+        ({"serve": ["--kv-cache-memory-bytes=4294967296"]}, 1, True),
+        ({"serve": {"kv_cache_memory_bytes": 2**32}, "placement": "swap"}, 1, False),
+        ({"env": {"VLLM_CPU_KVCACHE_SPACE": "4"}}, 1, False),
+        ({}, 2, True),
+        ({}, 0, False),
+        ({"env": {"VLLM_CPU_KVCACHE_SPACE": "4"}}, 0, True),
+        ({"serve": {"kv_cache_memory_bytes": 2**32}}, 0, True),
+    ],
+)
+def test_servers_start_side_by_side_where_neither_measures_memory_that_the_other_takes(
+    envelope: dict[str, Any],
+    gpus: int,
+    *,
+    side_by_side: bool,
+    make_config: Callable[..., SpecConfig],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("VLLM_CPU_KVCACHE_SPACE", raising=False)
+    assert place(make_config(**envelope), PretendedMachine(gpus)).starts_side_by_side is side_by_side

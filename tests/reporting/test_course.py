@@ -72,6 +72,15 @@ def test_the_time_is_shown_in_its_parts(comparison: Comparison) -> None:
     assert time_lines(running) == ["time: start 63 s (baseline 32 s; specdec 32 s), warm-up 0.0 s, rounds 9.0 s"]
 
 
+def test_of_starts_side_by_side_the_slower_one_counts(comparison: Comparison) -> None:
+    servers = tuple(replace(server, started_beside=True) for server in comparison.servers)
+    alone = replace(servers[1], startup_s=10.0, launch=1, started_beside=False)
+    spent = replace(comparison, servers=(*servers, alone), time=TimeSpent(rounds_s=9.0))
+    assert time_lines(spent) == [
+        "time: start 42 s (baseline 32 s; specdec 32 s; specdec, launch 2 10 s; side by side), warm-up 0.0 s, rounds 9.0 s"
+    ]
+
+
 def test_the_failure_table_has_the_placement_and_show_the_rest(comparison: Comparison, summary: Summary) -> None:
     full = replace(comparison, placement=SWAP, warm_ups=(WARM_UP,), time=TimeSpent(96.0))
     assert "placement: swap, because both would not fit" in measurement_lines(full, summary)

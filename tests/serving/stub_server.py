@@ -77,6 +77,15 @@ def spawn_orphan() -> None:
     subprocess.run([sys.executable, "-c", parent], check=True)
 
 
+def meet(place: Path) -> None:
+    """Go on only when another server runs, too: it shows that both were started without waiting for one of them."""
+    (place / NAME).touch()
+    while len(list(place.iterdir())) < 2:
+        time.sleep(0.02)
+    if MODE == "meets-and-exits":
+        sys.exit(3)
+
+
 def main() -> None:
     if MODE == "exits":
         say("usage: api_server.py [-h]\napi_server.py: error: unrecognized arguments: --speculative-model x")
@@ -92,6 +101,8 @@ def main() -> None:
                 f"INFO 07-01 12:00:00 [x.py:1] {('Starting to load model m', 'Capturing CUDA graphs')[step * 2 // int(ARGUMENT)]} {step}"
             )
             time.sleep(0.05)
+    if MODE in {"meets", "meets-and-exits"}:
+        meet(Path(ARGUMENT))
     if MODE == "deaf":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if MODE in {"family", "family-loads"}:

@@ -98,6 +98,85 @@ def test_a_server_that_has_died_is_not_replaced_silently(
         pool.acquire("a", plans())
 
 
+def test_servers_that_were_begun_start_side_by_side(
+    pool: ServerPool, plans: Callable[..., PlanFactory], meeting: Path
+) -> None:
+    for key in ("a", "b"):
+        pool.begin(key, plans("meets", str(meeting)), folder=key)
+    assert (pool.running("a"), pool.running("b")) == (None, None)
+    first, second = (pool.acquire(key, plans("exits", "1")) for key in ("a", "b"))
+    assert (first.record.started_beside, second.record.started_beside) == (True, True)
+    assert (first.record.launch, second.record.launch) == (0, 0)
+    assert first.startup_s > 0
+    assert second.startup_s > 0
+    assert pool.acquire("c", plans()).record.started_beside is False
+
+
+def test_a_server_is_begun_once(pool: ServerPool, plans: Callable[..., PlanFactory]) -> None:
+    pool.begin("a", plans())
+    pool.begin("a", plans("exits", "1"))
+    server = pool.acquire("a", plans("exits", "1"))
+    pool.begin("a", plans("exits", "1"))
+    assert pool.acquire("a", plans("exits", "1")) is server
+
+
+def test_what_was_begun_ends_with_a_server_that_fails_beside_it(
+    pool: ServerPool,
+    plans: Callable[..., PlanFactory],
+    begin_waiting: Callable[[str], list[psutil.Process]],
+    meeting: Path,
+    running: Running,
+) -> None:
+    family = begin_waiting("b")
+    assert len(running(family)) > 1
+    with pytest.raises(LaunchError, match="exited with code 3"):
+        pool.acquire("a", plans("meets-and-exits", str(meeting)), folder="a")
+    assert running(family) == []
+    pool.acquire("b", plans())
+
+
+def test_a_failure_beside_another_start_is_told_when_its_turn_comes(
+    pool: ServerPool, plans: Callable[..., PlanFactory], meeting: Path
+) -> None:
+    pool.begin("a", plans("meets", str(meeting)), folder="a")
+    pool.begin("b", plans("meets-and-exits", str(meeting)), folder="b")
+    assert pool.acquire("a", plans()).record.started_beside
+    with pytest.raises(LaunchError, match="exited with code 3"):
+        pool.acquire("b", plans())
+
+
+@pytest.mark.parametrize("end", ["close", "close_others", "close_all"])
+def test_what_was_begun_and_never_awaited_is_ended(
+    pool: ServerPool, begin_waiting: Callable[[str], list[psutil.Process]], running: Running, end: str
+) -> None:
+    family = begin_waiting("a")
+    assert len(running(family)) > 1
+    {"close": lambda: pool.close("a"), "close_others": lambda: pool.close_others(()), "close_all": pool.close_all}[
+        end
+    ]()
+    assert running(family) == []
+
+
+@pytest.fixture
+def begin_waiting(
+    pool: ServerPool, plans: Callable[..., PlanFactory], meeting: Path, eventually: Eventually
+) -> Callable[[str], list[psutil.Process]]:
+    """Begins a server that waits for another one to run; its processes."""
+
+    def begin(key: str) -> list[psutil.Process]:
+        pool.begin(key, plans("meets", str(meeting)), folder=key)
+        eventually(lambda: any(meeting.iterdir()))
+        return [psutil.Process(pid) for pid in pool._begun[key][0].pids()]
+
+    return begin
+
+
+@pytest.fixture
+def meeting(tmp_path: Path) -> Path:
+    (tmp_path / "meeting").mkdir()
+    return tmp_path / "meeting"
+
+
 def test_a_taken_port_costs_one_new_port(pool: ServerPool, make_plan: MakePlan) -> None:
     asked: list[int] = []
     with socket.socket() as taken:
