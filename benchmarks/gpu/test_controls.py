@@ -15,19 +15,22 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spec_load(workload="chat", ignore_eos=True, max_tokens=64)
 
 LOADS = [
-    pytest.param(1, marks=pytest.mark.spec_load(concurrency=1, num_requests=12), id="c1"),
-    pytest.param(8, marks=pytest.mark.spec_load(concurrency=8, num_requests=32), id="c8"),
-    pytest.param(32, marks=pytest.mark.spec_load(concurrency=32, num_requests=96), id="c32"),
+    pytest.param(load, marks=pytest.mark.spec_load(concurrency=load, num_requests=requests), id=f"c{load}")
+    for load, requests in ((1, 12), (8, 32), (32, 96), (128, 256))
 ]
+TOKENS_FOR_A_NARROW_ANSWER = 6000
+"""So many tokens tell the acceptance length to 0.05; fewer, at concurrency 1, to twice that."""
 
 
 @pytest.mark.parametrize("concurrency", LOADS)
 @pytest.mark.spec_slo(tpot_gain=0.2)
-@pytest.mark.spec_slo(tpot_gain=0.0, configs="head-1.5")
+@pytest.mark.spec_slo(tpot_gain=0.0, configs="head-1.*")
 def test_faster(spec_comparison: SpecComparison, concurrency: int) -> None:
-    """A light head gains; the 0.6B-shaped draft is slower although 2.5 tokens a step are accepted, and must FAIL."""
+    """A light head gains when tokens are accepted, and must FAIL at length 1.0; the 0.6B-shaped draft must FAIL at 2.5, too."""
     assert spec_comparison.load.concurrency == concurrency
     acceptance = spec_comparison.summary.acceptance
     assert acceptance is not None
     wanted = float(spec_comparison.config.id.rpartition("-")[2])
-    assert acceptance.acceptance_length == pytest.approx(wanted, abs=0.05)
+    tokens = sum(run.counters.generation_tokens or 0 for run in spec_comparison.comparison.runs if run.arm == "specdec")
+    near = 0.05 if tokens > TOKENS_FOR_A_NARROW_ANSWER else 0.1
+    assert acceptance.acceptance_length == pytest.approx(wanted, abs=near)

@@ -9,7 +9,7 @@ import pytest
 if TYPE_CHECKING:
     from pytest_specdec import SpecComparison
 
-pytestmark = pytest.mark.spec_load(concurrency=8, num_requests=32, max_tokens=128)
+pytestmark = pytest.mark.spec_load(concurrency=8, num_requests=64, max_tokens=128)
 
 
 @pytest.mark.spec_load(workload="code")
@@ -19,13 +19,26 @@ def test_code_greedy(spec_comparison: SpecComparison) -> None:
 
 
 @pytest.mark.spec_load(workload="chat")
-@pytest.mark.spec_slo(tpot_gain=0.1, min_acceptance_length=1.5)
-@pytest.mark.spec_slo(tpot_gain=-1.0, min_acceptance_length=1.0, configs="ngram*")
+@pytest.mark.spec_slo(tpot_gain=-1.0, min_acceptance_length=1.0)
 def test_chat_greedy(spec_comparison: SpecComparison) -> None:
-    """Free text: ngram has little to copy from, so nothing is asked of it."""
+    """Free text: the figures are the result."""
 
 
 @pytest.mark.spec_load(workload="chat", temperature=0.8)
 @pytest.mark.spec_slo(tpot_gain=-1.0, min_acceptance_length=1.0)
 def test_chat_sampled(spec_comparison: SpecComparison) -> None:
     """Sampling accepts less; the figures are the result."""
+
+
+@pytest.mark.spec_load(workload="chat", concurrency=256, num_requests=1024, max_tokens=64, rounds=2, max_rounds=2)
+@pytest.mark.spec_slo(tpot_gain=-4.0, configs="eagle3")
+def test_many_streams(spec_comparison: SpecComparison) -> None:
+    """Is the client fast enough? A client that is not makes this an error."""
+    assert max(run.client.cpu_share for run in spec_comparison.comparison.runs) < 1
+
+
+@pytest.mark.spec_load(workload="chat", request_rate=50, num_requests=500, max_tokens=64, rounds=2, max_rounds=2)
+@pytest.mark.spec_slo(tpot_gain=-4.0, configs="eagle3")
+def test_many_arrivals(spec_comparison: SpecComparison) -> None:
+    """Likewise with 50 requests a second."""
+    assert max(run.client.cpu_share for run in spec_comparison.comparison.runs) < 1

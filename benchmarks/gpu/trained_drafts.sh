@@ -1,9 +1,20 @@
 #!/usr/bin/env bash
-# ngram, a trained EAGLE-3 head and a trained draft model for SmolLM2-135M-Instruct against plain decoding, on one GPU.
+# A trained EAGLE-3 head, a trained draft model, ngram and suffix decoding for SmolLM2-135M-Instruct against plain decoding, on one GPU.
+#
+#   trained_drafts.sh [eagle3] [draft] [ngram] [suffix]      default: all; suffix needs arctic-inference
 . "$(dirname "$0")/environment.sh"
 : "${DRAFTS:?}"
-config() { printf '{"model": "%s", "speculative_config": %s, "serve": {"max_model_len": 2048}, "measure": {"rounds": 4, "max_rounds": 8}}' "$SMOLLM2" "$2" > "$work/$1.json"; }
-config ngram '{"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 4, "prompt_lookup_min": 2}'
-config eagle3 "{\"method\": \"eagle3\", \"model\": \"$DRAFTS/smollm2-135m-eagle3\", \"num_speculative_tokens\": 3}"
-config draft "{\"method\": \"draft_model\", \"model\": \"$DRAFTS/smollm2-135m-draft\", \"num_speculative_tokens\": 3}"
-gate trained "$work/eagle3.json" "$work/draft.json" "$work/ngram.json" -- "$root/benchmarks/gpu/test_trained_drafts.py"
+declare -A spec=(
+  [eagle3]="{\"method\": \"eagle3\", \"model\": \"$DRAFTS/smollm2-135m-eagle3\", \"num_speculative_tokens\": 3}"
+  [draft]="{\"method\": \"draft_model\", \"model\": \"$DRAFTS/smollm2-135m-draft\", \"num_speculative_tokens\": 3}"
+  [ngram]='{"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 4, "prompt_lookup_min": 2}'
+  [suffix]='{"method": "suffix"}'
+)
+configs=()
+for id in ${@:-eagle3 draft ngram suffix}; do
+  [ -n "${spec[$id]:-}" ] || { echo "no draft $id: ${!spec[*]}" >&2; exit 2; }
+  printf '{"model": "%s", "speculative_config": %s, "serve": {"max_model_len": 2048, "kv_cache_memory_bytes": 17179869184}, "measure": {"rounds": 4, "max_rounds": 6}}' \
+    "$SMOLLM2" "${spec[$id]}" > "$work/$id.json"
+  configs+=("$work/$id.json")
+done
+gate trained "${configs[@]}" -- "$root/benchmarks/gpu/test_trained_drafts.py"
