@@ -52,7 +52,7 @@ def plan_lines(
     if not wanted:
         return ["no selected test measures anything: no server would be started"]
     return [
-        "would start, one after the other:",
+        "would start:",
         *_server_lines(wanted, machine or Machine()),
         "",
         "would measure:",
