@@ -14,7 +14,8 @@ LAYERS = {
     "serving": {"core", "serving"},
     "load": {"core", "load"},
     "reporting": {"core", "reporting"},
-    "commands": {"commands", "core", "serving", "load", "reporting"},
+    "exchange": {"core", "exchange"},
+    "commands": {"commands", "core", "serving", "load", "reporting", "exchange"},
     "testing": {"testing"},
     "acceptance": {"acceptance", "core", "serving", "load", "commands", "fixtures", "handed", "workload_search"},
 }

@@ -1,4 +1,4 @@
-"""Judge a saved result file again, by other objectives or at another confidence: no server and no GPU is needed."""
+"""Judge saved results, or two arms that another load generator measured, by any objectives: no server and no GPU is needed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_specdec.commands.outcome import Blocking
-from pytest_specdec.core.errors import CannotMeasure, MarkError, ResultFileError
+from pytest_specdec.core.errors import CannotMeasure, MarkError, ResultFileError, SpecDecError
 from pytest_specdec.core.suggest import did_you_mean
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ class Rejudged:
     verdicts: tuple[Verdict, ...] = ()
     error: CannotMeasure | None = None
     """Why there is no number to judge."""
+    conditions: str = ""
+    """Under which it was measured, where the comparison does not know; notes follow."""
 
     @property
     def outcomes(self) -> set[str]:
@@ -38,11 +40,20 @@ class Rejudged:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     default = Path(".specdec/results.json")
-    parser.add_argument("file", metavar="FILE", nargs="?", type=Path, default=default, help=f"default {default}")
+    parser.add_argument("file", metavar="FILE", nargs="?", type=Path, help=f"default {default}")
+    parser.set_defaults(default_file=default)
+    for arm in ("baseline", "specdec"):
+        parser.add_argument(
+            f"--{arm}",
+            action="append",
+            metavar="FILE",
+            type=Path,
+            help="runs of this arm by vllm bench serve, GuideLLM or AIPerf, instead of a saved result; repeatable",
+        )
     parser.add_argument(
         "--slo",
         action="append",
-        required=True,
+        default=[],
         metavar="NAME=VALUE",
         help="an objective as in spec_slo, such as tpot_gain=0.3; mappings as JSON. Repeatable",
     )
@@ -61,16 +72,47 @@ def run(arguments: argparse.Namespace) -> str:
         SpecDecError: The file or an objective cannot be used.
         Blocking: An objective is missed (or unsure, or has no number); it carries the tables.
     """
-    from pytest_specdec.reporting.result_file import read_result
-
     requirements = requirements_from(arguments.slo)
-    comparisons = _chosen(read_result(arguments.file).comparisons, arguments.config, str(arguments.file))
-    judged = [_judged(key, one, requirements, arguments.confidence) for key, one in comparisons.items()]
+    if arguments.baseline or arguments.specdec:
+        judged = [_judged_arms(arguments, requirements)]
+    else:
+        judged = _judged_file(arguments, requirements)
     text = json.dumps([_as_data(one) for one in judged], indent=2) if arguments.json else "\n".join(_lines(judged))
     blocking = {"FAIL", "ERROR"} | ({"unsure"} if arguments.unsure == "fail" else set())
     if any(one.outcomes & blocking for one in judged):
         raise Blocking(text, 1)
     return text
+
+
+def _judged_file(arguments: argparse.Namespace, requirements: Sequence[Requirement]) -> list[Rejudged]:
+    from pytest_specdec.reporting.result_file import read_result
+
+    if not requirements:
+        raise SpecDecError("there is nothing to judge by", remedy="Give --slo NAME=VALUE, such as --slo tpot_gain=0.3.")
+    path = arguments.file or arguments.default_file
+    comparisons = _chosen(read_result(path).comparisons, arguments.config, str(path))
+    return [_judged(key, one, requirements, arguments.confidence) for key, one in comparisons.items()]
+
+
+def _judged_arms(arguments: argparse.Namespace, requirements: Sequence[Requirement]) -> Rejudged:
+    """What other load generators measured; without an objective only the figures."""
+    from pytest_specdec.exchange.arm_files import read_arm
+    from pytest_specdec.exchange.comparing import comparison_of, conditions_of, judge_arms
+
+    if not (arguments.baseline and arguments.specdec):
+        absent = "--specdec" if arguments.baseline else "--baseline"
+        raise SpecDecError(f"{absent} is missing", remedy="Two arms make a comparison: --baseline FILE --specdec FILE.")
+    if arguments.file or arguments.config:
+        raise SpecDecError(
+            "a saved result and two arms are two things to judge", remedy="Give FILE, or --baseline and --specdec."
+        )
+    baseline, specdec = read_arm(arguments.baseline), read_arm(arguments.specdec)
+    comparison = _at_confidence(comparison_of(baseline, specdec), arguments.confidence)
+    title, conditions = "specdec against baseline", conditions_of(specdec)
+    try:
+        return Rejudged(title, comparison, judge_arms(comparison, requirements, specdec), conditions=conditions)
+    except CannotMeasure as error:
+        return Rejudged(title, comparison, error=error, conditions=conditions)
 
 
 def requirements_from(given: Sequence[str]) -> tuple[Requirement, ...]:
@@ -146,23 +188,37 @@ def _judged(
 ) -> Rejudged:
     from pytest_specdec.core.judge import judge
 
-    if confidence is not None:
-        comparison = replace(comparison, load=replace(comparison.load, confidence=confidence))
+    comparison = _at_confidence(comparison, confidence)
     try:
         return Rejudged(key, comparison, judge(comparison, requirements))
     except CannotMeasure as error:
         return Rejudged(key, comparison, error=error)
 
 
+def _at_confidence(comparison: Comparison, confidence: float | None) -> Comparison:
+    return (
+        comparison if confidence is None else replace(comparison, load=replace(comparison.load, confidence=confidence))
+    )
+
+
 def _lines(judged: Sequence[Rejudged]) -> list[str]:
-    from pytest_specdec.reporting.measurement import conditions
+    from pytest_specdec.core.summary import summarise
+    from pytest_specdec.reporting.measurement import conditions, figure_lines
     from pytest_specdec.reporting.verdict_table import headline, remark_lines, table_lines
 
     lines: list[str] = []
     for one in judged:
-        lines += ["", f"{one.key}: {f'ERROR: {one.error}' if one.error else headline(one.verdicts)}"]
+        outcome = headline(one.verdicts) if one.verdicts else "nothing judged"
+        lines += ["", f"{one.key}: {f'ERROR: {one.error}' if one.error else outcome}"]
         lines += table_lines(one.verdicts, confidence=one.comparison.load.confidence)
-        lines += [f"  {line}" for line in (*remark_lines(one.verdicts), conditions(one.comparison))]
+        lines += [f"  {line}" for line in remark_lines(one.verdicts)]
+        if one.conditions:
+            figures = [] if one.error else figure_lines(summarise(one.comparison))
+            lines += [
+                f"  {line}" for line in (*figures, one.conditions, *(f"note: {note}" for note in one.comparison.notes))
+            ]
+        else:
+            lines.append(f"  {conditions(one.comparison)}")
     return lines[1:]
 
 

@@ -220,9 +220,11 @@ class Evidence:
         return contributions(samples, np.arange(len(samples)), self._chunks, self.counters)
 
     def throughput(self, arm: Arm) -> tuple[float | None, ...]:
-        """Tokens per second of each run of an arm; None for one without a steady window."""
+        """Tokens per second of each run of an arm; None for one without a steady window, or where another tool kept no times of chunks."""
         if arm not in self._throughput:
             load = self.comparison.load
+            if self.comparison.extra.get("chunks") == "untold":
+                return tuple(None for _ in self.comparison.arm(arm))
             self._throughput[arm] = tuple(output_throughput(run, load) for run in self.comparison.arm(arm))
         return self._throughput[arm]
 

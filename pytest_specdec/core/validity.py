@@ -136,6 +136,8 @@ def _check_speculation(run: ArmRun, comparison: Comparison) -> None:
                 "checkpoint (a speculators model).",
             )
         return
+    if comparison.extra.get("speculation") == "untold":
+        return
     if counters.drafts is None:
         no_metrics = counters.generation_tokens is None
         raise InvalidMeasurement(
@@ -225,9 +227,9 @@ def _check_same_work(comparison: Comparison) -> None:
 def _check_drafted(comparison: Comparison) -> None:
     """A draft that is a model drafts at every step; for ngram and suffix, no drafts is a finding, not an error.
 
-    Nor is it one where a schedule has a K of 0 for some batch sizes.
+    Nor is it one where a schedule has a K of 0 for some batch sizes, or where another tool's file does not tell.
     """
-    if ", 0]" in comparison.extra.get("schedule", ""):
+    if ", 0]" in comparison.extra.get("schedule", "") or comparison.extra.get("speculation") == "untold":
         return
     method = comparison.method
     drafts = sum(run.counters.drafts or 0 for run in comparison.arm("specdec"))

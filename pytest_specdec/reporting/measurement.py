@@ -48,6 +48,11 @@ def measurement_lines(comparison: Comparison, summary: Summary, verdicts: Sequen
     ]
 
 
+def figure_lines(summary: Summary) -> list[str]:
+    """Both servers and acceptance alone, likewise."""
+    return [*_arm_lines(summary), *_acceptance_lines(summary)]
+
+
 def _side(change: str) -> str:
     return change if change.startswith("on ") else f"on both sides: {change}"
 
