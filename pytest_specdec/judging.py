@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pytest_specdec.core.config import SpecConfig
     from pytest_specdec.core.load_spec import LoadSpec
     from pytest_specdec.core.samples import Comparison
+    from pytest_specdec.core.saved import SavedFor
     from pytest_specdec.core.verdict import Requirement, Verdict
     from pytest_specdec.measuring import Measurement
     from pytest_specdec.session import SpecSession
@@ -87,6 +88,7 @@ def judge_loads(
     for requirement in requirements:
         check_requirement(requirement, loads)
     points = [_growing(session, config, load, test_dir=test_dir, attempt=attempt) for load in loads]
+    saved_for = _saved_for(session, points, requirements)
     requirements = class_requirements(requirements, points[0].measurement)
     timed, of_outputs = split(requirements)
     for point, load in zip(points, loads, strict=True):
@@ -98,7 +100,7 @@ def judge_loads(
             for point in points:
                 session.extend(point.key, point.measurement, max(point.target, point.measurement.rounds))
             comparisons = [point.measurement.comparison() for point in points]
-            verdicts = judge_sweep(comparisons, timed, looks=len(points[0].looks))
+            verdicts = judge_sweep(comparisons, timed, looks=len(points[0].looks), saved_for=saved_for)
             # A retry is one look, whatever it shows.
             if attempt > 1 or decided(verdicts):
                 break
@@ -110,7 +112,7 @@ def judge_loads(
                 point.target = point.later[0]
         if of_outputs:
             comparisons = [session.compare_outputs(point.measurement, of_outputs) for point in points]
-            verdicts = judge_sweep(comparisons, requirements, looks=len(points[0].looks))
+            verdicts = judge_sweep(comparisons, requirements, looks=len(points[0].looks), saved_for=saved_for)
     finally:
         session.progress.close()
     place = shown_place(verdicts, comparisons) if len(points) > 1 else 0
@@ -139,3 +141,31 @@ def _growing(
     looks += [looks[-1] + load.rounds * extra for extra in range(1, attempt)]
     target = next((look for look in looks if look > measurement.rounds), looks[-1]) if attempt > 1 else looks[0]
     return _Growing(key, measurement, looks, target)
+
+
+def _saved_for(
+    session: SpecSession, points: Sequence[_Growing], requirements: Sequence[Requirement]
+) -> SavedFor | None:
+    """What finds the saved measurements, where an objective asks for them; a miss that can be foreseen is said before a launch.
+
+    Raises:
+        CannotMeasure: Nothing saved was measured under equal conditions. A run that is saved itself is measured all the same,
+            and says so then: the next one has something to compare with.
+    """
+    from pytest_specdec.core.objectives import REGISTRY
+    from pytest_specdec.core.saved import for_quantities, nothing_to_compare_with
+
+    wanted = [one for one in requirements if one.objective == "max_regression"]
+    if not wanted:
+        return None
+    for point in points:
+        if any(one.part == "throughput" for one in for_quantities(wanted, point.measurement.load)):
+            REGISTRY["min_throughput_tok_s"].precheck(point.measurement.load)
+    saved = session.saved_for
+    if session.is_saved:
+        return saved
+    if saved is None:
+        raise nothing_to_compare_with()
+    for point in points:
+        saved(point.measurement.comparison())
+    return saved

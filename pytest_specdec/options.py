@@ -94,6 +94,23 @@ def add_options(parser: pytest.Parser) -> None:
         help="a threshold or size of the advice and of the acceptance procedure (pytest --pyargs "
         "pytest_specdec.acceptance), such as tpot_gain=0.2 or high=64; repeatable",
     )
+    group.addoption(
+        "--specdec-save",
+        nargs="?",
+        const="",
+        metavar="NAME",
+        help="keep this run's results for later runs to be compared with; write --specdec-save=NAME to find them by a name, too",
+    )
+    group.addoption(
+        "--specdec-compare",
+        metavar="FILE|last|BRANCH",
+        help="hold this run against saved results: those of a file, of the last run whose gates did not fail, or of a branch, a "
+        "commit or a NAME; max_regression is judged by them",
+    )
+    group.addoption(
+        "--specdec-history", metavar="DIR", help="where saved results are (default: history in the result folder)"
+    )
+    parser.addini("specdec_history", "where saved results are (default: history in the result folder)")
     parser.addini("specdec_report", "reports to write, KIND[:PATH], one a line", type="linelist")
     parser.addini("specdec_job_summary", "append to GITHUB_STEP_SUMMARY where it is set", type="bool", default=True)
     parser.addini("specdec_acceptance", "NAME=VALUE of the acceptance procedure, one a line", type="linelist")

@@ -62,6 +62,10 @@ def pytest_configure(config: pytest.Config) -> None:
         from pytest_specdec.dynamic_gates import DynamicGates
 
         config.pluginmanager.register(DynamicGates(gates), DYNAMIC)
+    if config.getoption("specdec_save") is not None or config.getoption("specdec_compare"):
+        from pytest_specdec.history_hooks import HistoryHooks
+
+        config.pluginmanager.register(HistoryHooks.asked_for(config, gates), "specdec-history")
     from pytest_specdec.report_hooks import ReportHooks
 
     reports = ReportHooks.asked_for(config, gates)

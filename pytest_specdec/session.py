@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pytest_specdec.core.load_spec import LoadSpec
     from pytest_specdec.core.results import GateRecord, ResultDocument
     from pytest_specdec.core.samples import Arm, Comparison
+    from pytest_specdec.core.saved import SavedFor
     from pytest_specdec.core.verdict import Requirement
     from pytest_specdec.judging import Judged
     from pytest_specdec.launching import ServerSet
@@ -54,6 +55,10 @@ class SpecSession:
     starts_judged: bool = False
     """A test has an objective for how long a start takes."""
     _warm: dict[Warmth, WarmUpRecord] = field(default_factory=dict)
+    saved_for: SavedFor | None = None
+    """Finds what ``max_regression`` is held against; None where nothing was given to compare with."""
+    is_saved: bool = False
+    """Whether what is measured will be kept for later runs."""
     started_unix_s: float = field(default_factory=time.time)
 
     def config(self, config_id: str) -> SpecConfig:

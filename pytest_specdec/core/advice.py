@@ -40,6 +40,8 @@ def advice_for(
     provable = "" if objective.unit == "yes/no" else _provable(requirement, estimate, objective)
     if outcome == "FAIL":
         return provable
+    if objective.kind == "history":
+        return f"{provable}; more rounds (max_rounds) narrow this run's share of the interval only: save a result with more, too"
     return "; ".join(filter(None, (provable, _settling(comparison, requirement, estimate))))
 
 

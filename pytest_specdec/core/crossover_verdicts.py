@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pytest_specdec.core.samples import Comparison
+    from pytest_specdec.core.saved import SavedFor
     from pytest_specdec.core.verdict import Outcome
 
 
@@ -69,7 +70,11 @@ def sweep_of(comparisons: Sequence[Comparison], *, looks: int | None = None) -> 
 
 
 def judge_sweep(
-    comparisons: Sequence[Comparison], requirements: Sequence[Requirement], *, looks: int | None = None
+    comparisons: Sequence[Comparison],
+    requirements: Sequence[Requirement],
+    *,
+    looks: int | None = None,
+    saved_for: SavedFor | None = None,
 ) -> tuple[Verdict, ...]:
     """Verdicts of all requirements: each at every load, then the crossovers.
 
@@ -77,18 +82,20 @@ def judge_sweep(
         comparisons: At ascending loads, each with at least one round of both arms; one is no sweep, and is judged as it is.
         requirements: A merged ``spec_slo``.
         looks: How many times each load may be judged in all; None takes the planned number.
+        saved_for: As in :func:`judge`.
 
     Raises:
         CannotMeasure: A measurement is invalid, or an objective has no number to be judged by.
     """
     if len(comparisons) == 1:
-        return judge(comparisons[0], requirements, looks=looks)
+        return judge(comparisons[0], requirements, looks=looks, saved_for=saved_for)
     everywhere = [one for one in requirements if REGISTRY[one.objective].kind != "sweep"]
     at_each = [
         judge(
             comparison,
             [replace(one, at=comparison.load.at) for one in everywhere],
             looks=_looks(comparison, looks) * len(comparisons),
+            saved_for=saved_for,
         )
         for comparison in comparisons
     ]

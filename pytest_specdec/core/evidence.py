@@ -13,12 +13,14 @@ from pytest_specdec.core.contributions import Contributions, contributions
 from pytest_specdec.core.errors import CannotMeasure, InvalidMeasurement
 from pytest_specdec.core.metrics import e2el_s, pooled_counters, tpot_s, ttft_s
 from pytest_specdec.core.samples import ARMS
+from pytest_specdec.core.saved import nothing_to_compare_with
 from pytest_specdec.core.steady import output_throughput
 from pytest_specdec.core.tables import Pairs, RequestTable, Values, numbered
 
 if TYPE_CHECKING:
     from pytest_specdec.core.intervals import Ints
     from pytest_specdec.core.samples import Arm, Comparison, ServerCounters
+    from pytest_specdec.core.saved import Saved, SavedFor
 
 RequestQuantity = Literal["ttft", "tpot", "e2el"]
 Quantity = Literal["ttft", "tpot", "e2el", "itl", "chunk_gap"]
@@ -27,12 +29,24 @@ Quantity = Literal["ttft", "tpot", "e2el", "itl", "chunk_gap"]
 class Evidence:
     """What estimators see: the comparison, the level of their intervals, and the arrays behind both."""
 
-    def __init__(self, comparison: Comparison, level: float) -> None:
+    def __init__(self, comparison: Comparison, level: float, *, saved_for: SavedFor | None = None) -> None:
         self.comparison = comparison
         self.level = level
+        self._saved_for = saved_for
         self._values: dict[Quantity, Values] = {}
         self._pairs: dict[RequestQuantity, Pairs] = {}
         self._throughput: dict[Arm, tuple[float | None, ...]] = {}
+
+    @functools.cached_property
+    def saved(self) -> Saved:
+        """The saved measurement that this one is held against.
+
+        Raises:
+            CannotMeasure: There is none under equal conditions, or none was asked for.
+        """
+        if self._saved_for is None:
+            raise nothing_to_compare_with()
+        return self._saved_for(self.comparison)
 
     @functools.cached_property
     def grouped(self) -> bool:
@@ -158,7 +172,7 @@ class Evidence:
             base=base_s[left],
             spec=spec_s[right],
             round=numbered(self.moment(base.round)[left]),
-            unit=numbered(self._units(base)[left]),
+            unit=numbered(self.units(base)[left]),
             excluded=attempted - len(left),
         )
 
@@ -190,11 +204,11 @@ class Evidence:
             value=value,
             round=numbered(self.moment(table.round))[row],
             prompt=numbered(table.prompt)[row],
-            unit=numbered(self._units(table))[row],
+            unit=numbered(self.units(table))[row],
             excluded=excluded,
         )
 
-    def _units(self, table: RequestTable) -> Ints:
+    def units(self, table: RequestTable) -> Ints:
         """What resampling takes as one unit of content: the prompt, or the conversation that it is a turn of.
 
         Under a fresh plan every round has its own prompts; places in the plan then serve, each holding one prompt a round,
@@ -211,7 +225,7 @@ class Evidence:
     def contributions(self) -> Contributions | None:
         """What each prompt contributed to acceptance; None where nothing tells."""
         samples = [sample for run in self.comparison.arm("specdec") for sample in run.successes]
-        return contributions(samples, numbered(self._units(self.spec)), self._chunks, self.counters)
+        return contributions(samples, numbered(self.units(self.spec)), self._chunks, self.counters)
 
     @functools.cached_property
     def by_request(self) -> Contributions | None:

@@ -12,6 +12,7 @@ from pytest_specdec.core.class_sums import classes_of
 from pytest_specdec.core.errors import CannotMeasure, MarkError, SpecDecError
 from pytest_specdec.core.evidence import Evidence
 from pytest_specdec.core.objectives import REGISTRY
+from pytest_specdec.core.saved import for_quantities
 from pytest_specdec.core.suggest import did_you_mean
 from pytest_specdec.core.validity import check_comparison
 from pytest_specdec.core.verdict import Requirement, Verdict
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from pytest_specdec.core.load_spec import LoadSpec
     from pytest_specdec.core.samples import Comparison
+    from pytest_specdec.core.saved import SavedFor
     from pytest_specdec.core.verdict import Direction, Estimate, Outcome
 
 _LOOKS = (1.0, 1.5, 2.0, 3.0)
@@ -43,7 +45,11 @@ def level_for(confidence: float, looks: int) -> float:
 
 
 def judge(
-    comparison: Comparison, requirements: Sequence[Requirement], *, looks: int | None = None
+    comparison: Comparison,
+    requirements: Sequence[Requirement],
+    *,
+    looks: int | None = None,
+    saved_for: SavedFor | None = None,
 ) -> tuple[Verdict, ...]:
     """Verdicts of all requirements, in their order.
 
@@ -51,14 +57,16 @@ def judge(
         comparison: At least one round of both arms.
         requirements: A merged ``spec_slo``.
         looks: How many times this comparison may be judged in all; None takes the planned number.
+        saved_for: Finds what ``max_regression`` is held against; None where nothing was saved.
 
     Raises:
         CannotMeasure: The measurement is invalid, or an objective has no number to be judged by.
     """
     check_comparison(comparison)
     level = level_for(comparison.load.confidence, looks or len(planned_looks(comparison.load)))
-    evidence = Evidence(comparison, level)
+    evidence = Evidence(comparison, level, saved_for=saved_for)
     requirements = for_classes(requirements, classes_of(comparison), workload=comparison.workload.name)
+    requirements = for_quantities(requirements, comparison.load)
     return tuple(_judged(evidence, requirement) for requirement in requirements)
 
 

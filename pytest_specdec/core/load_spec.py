@@ -54,6 +54,15 @@ class LoadSpec:
         return self.request_rate is not None
 
     @property
+    def asked(self) -> dict[str, Any]:
+        """What is asked of the servers, by name.
+
+        Without how long it is measured, and without the workload's name, which may be a path seen from somewhere else.
+        """
+        effort = ("workload", "rounds", "max_rounds", "budget_s", "confidence", "max_failures")
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name not in effort}
+
+    @property
     def at(self) -> str:
         """``concurrency 8`` or ``2 per second``."""
         return f"concurrency {self.concurrency}" if self.request_rate is None else f"{self.request_rate:g} per second"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pytest_specdec.core.slo_values import Parse
     from pytest_specdec.core.verdict import Direction, Estimate, Requirement, Unit
 
-Kind = Literal["gain", "speculation", "limit", "side effect", "outputs", "sweep"]
+Kind = Literal["gain", "speculation", "limit", "side effect", "outputs", "sweep", "history"]
 
 
 def _any_load(_: LoadSpec) -> None:
@@ -364,6 +364,17 @@ _ENTRIES = (
         estimator="crossover_verdicts:of_one_load",
         needs="a list of request rates",
         possible=_several_loads,
+    ),
+    Objective(
+        "max_regression",
+        unit="fraction",
+        direction="lower",
+        kind="history",
+        summary="how much worse the speculating server is than in a saved result: TPOT, throughput (closed loop) and acceptance length; "
+        "a mapping names single ones, tpot_gain too",
+        values=slo_values.regression,
+        estimator="regression:regression",
+        needs="a saved result under equal conditions: --specdec-save, then --specdec-compare",
     ),
 )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_specdec.core.duel import Duel, duel
@@ -22,10 +22,6 @@ if TYPE_CHECKING:
     from pytest_specdec.core.load_spec import LoadSpec
     from pytest_specdec.core.samples import Comparison
     from pytest_specdec.core.verdict import Estimate
-
-
-_EFFORT = ("workload", "rounds", "max_rounds", "budget_s", "confidence", "max_failures")
-"""Of a load: how it is measured; and the workload's name, which may be a path seen from somewhere else."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +80,7 @@ def rankings(comparisons: Iterable[Comparison]) -> tuple[Ranking, ...]:
     for figures in measured:
         one = figures.comparison
         # The last one counts where a config was measured twice under conditions that differ in effort only.
-        groups.setdefault((*_common(one), *_conditions(one.load)), {})[one.config_id] = figures
+        groups.setdefault((*_common(one), *one.load.asked.values()), {})[one.config_id] = figures
     return tuple(_ranked(list(group.values()), measured) for group in groups.values() if len(group) > 1)
 
 
@@ -98,7 +94,7 @@ def unranked(comparisons: Iterable[Comparison]) -> tuple[tuple[str, ...], ...]:
     baselines: dict[tuple[object, ...], dict[str, tuple[object, ...]]] = {}
     for one in comparisons:
         if one.rounds and not one.is_self_test:
-            key = (one.workload.name, one.workload.sha256, *_conditions(one.load))
+            key = (one.workload.name, one.workload.sha256, *one.load.asked.values())
             baselines.setdefault(key, {})[one.config_id] = baseline_of(one)
     return tuple(dict.fromkeys(tuple(group) for group in baselines.values() if len(set(group.values())) > 1))
 
@@ -121,11 +117,6 @@ def _lasting(command: Sequence[str]) -> tuple[str, ...]:
         found = re.search(rf"{option}[=\0]([^\0]+)", text)
         text = text.replace(found[1], "") if found else text
     return tuple(text.split("\0"))
-
-
-def _conditions(load: LoadSpec) -> tuple[object, ...]:
-    """What is asked of the servers, without how long they are measured."""
-    return tuple(getattr(load, field.name) for field in fields(load) if field.name not in _EFFORT)
 
 
 def _ranked(group: list[Figures], measured: Sequence[Figures]) -> Ranking:

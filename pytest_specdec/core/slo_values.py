@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 CROSSING_GAINS = ("tpot_gain", "throughput_gain")
 """The gains that may be gone at some load."""
+REGRESSIONS = ("tpot", "throughput", "acceptance_length", "tpot_gain")
+"""What may have got worse since a saved result."""
 GOODPUT_LIMITS = ("ttft_ms", "tpot_ms", "e2el_ms")
 _LARGEST_GAIN = 5.0
 """More is taken for percent: nothing that accepts a handful of tokens per step is six times as fast."""
@@ -115,6 +117,23 @@ def crossover(name: str, value: object) -> tuple[Requirement, ...]:
         Requirement(name, positive(f"{name}[{gain!r}]", value[gain])[0].required, part=gain)
         for gain in CROSSING_GAINS
         if gain in value
+    )
+
+
+def regression(name: str, value: object) -> tuple[Requirement, ...]:
+    """``0.05`` for all that the load allows, or ``{'tpot': 0.05, 'acceptance_length': 0.02}``, one requirement each."""
+    if not isinstance(value, Mapping):
+        return share(name, value)
+    example = "{'tpot': 0.05, 'acceptance_length': 0.02}"
+    if not value:
+        raise MarkError(f"{name}={{}}: needs what may get worse and by how much, such as {example}")
+    for part in value:
+        if part not in REGRESSIONS:
+            near = did_you_mean(str(part), REGRESSIONS)
+            hint = f", did you mean {near!r}?" if near else f"; known: {', '.join(REGRESSIONS)}"
+            raise MarkError(f"{name}: unknown quantity {part!r}{hint}")
+    return tuple(
+        Requirement(name, _share(f"{name}[{part!r}]", value[part]), part=part) for part in REGRESSIONS if part in value
     )
 
 

@@ -40,7 +40,7 @@ class Values:
     round: Ints
     prompt: Ints
     unit: Ints
-    """Column of a (rounds x units) grid, from 0; see :meth:`Evidence._units`."""
+    """Column of a (rounds x units) grid, from 0; see :meth:`Evidence.units`."""
     excluded: int
 
     @functools.cached_property
