@@ -12,7 +12,18 @@ import sys
 from typing import TYPE_CHECKING
 
 from pytest_specdec import __version__
-from pytest_specdec.commands import acceptance, judge, offline, report, schema, show, validate, workload
+from pytest_specdec.commands import (
+    acceptance,
+    compare,
+    history,
+    judge,
+    offline,
+    report,
+    schema,
+    show,
+    validate,
+    workload,
+)
 from pytest_specdec.commands.outcome import Blocking
 from pytest_specdec.core.errors import SpecDecError
 
@@ -27,6 +38,8 @@ COMMANDS = {
     "show": show,
     "judge": judge,
     "report": report,
+    "compare": compare,
+    "history": history,
     "schema": schema,
 }
 

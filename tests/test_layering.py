@@ -32,6 +32,7 @@ WITH_PYTEST = {
     "previews.py",
     "dynamic_gates.py",
     "report_hooks.py",
+    "history_hooks.py",
     "progress.py",
     "hookspecs.py",
 }

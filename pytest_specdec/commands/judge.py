@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_specdec.commands.history import add_folder
 from pytest_specdec.commands.outcome import Blocking
 from pytest_specdec.core.errors import CannotMeasure, MarkError, ResultFileError, SpecDecError
 from pytest_specdec.core.suggest import did_you_mean
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pytest_specdec.core.samples import Comparison
+    from pytest_specdec.core.saved import SavedFor
     from pytest_specdec.core.verdict import Requirement, Verdict
 
 
@@ -58,6 +60,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="an objective as in spec_slo, such as tpot_gain=0.3; mappings as JSON. Repeatable",
     )
     parser.add_argument("--config", metavar="ID", help="only what was measured for this config")
+    parser.add_argument(
+        "--compare", metavar="RUN", help="what max_regression is held against, as in the command compare"
+    )
+    add_folder(parser)
     parser.add_argument("--confidence", type=_confidence, metavar="C", help="instead of the session's, such as 0.99")
     parser.add_argument(
         "--unsure", choices=("fail", "pass"), default="fail", help="whether an unsure objective blocks (default fail)"
@@ -91,7 +97,8 @@ def _judged_file(arguments: argparse.Namespace, requirements: Sequence[Requireme
         raise SpecDecError("there is nothing to judge by", remedy="Give --slo NAME=VALUE, such as --slo tpot_gain=0.3.")
     path = arguments.file or arguments.default_file
     comparisons = _chosen(read_result(path).comparisons, arguments.config, str(path))
-    return [_judged(key, one, requirements, arguments.confidence) for key, one in comparisons.items()]
+    saved_for = _reference(arguments.compare, arguments.history) if arguments.compare else None
+    return [_judged(key, one, requirements, arguments.confidence, saved_for) for key, one in comparisons.items()]
 
 
 def _judged_arms(arguments: argparse.Namespace, requirements: Sequence[Requirement]) -> Rejudged:
@@ -183,14 +190,27 @@ def _chosen(comparisons: Mapping[str, Comparison], config_id: str | None, where:
     )
 
 
+def _reference(what: str, folder: Path) -> SavedFor:
+    from pytest_specdec.core.saved import pick
+    from pytest_specdec.reporting.history_folder import runs_called
+
+    where, found = runs_called(what, folder, here=Path.cwd())
+    runs = list(found)
+    return lambda now: pick(now, runs, where=where)
+
+
 def _judged(
-    key: str, comparison: Comparison, requirements: Sequence[Requirement], confidence: float | None
+    key: str,
+    comparison: Comparison,
+    requirements: Sequence[Requirement],
+    confidence: float | None,
+    saved_for: SavedFor | None,
 ) -> Rejudged:
     from pytest_specdec.core.judge import judge
 
     comparison = _at_confidence(comparison, confidence)
     try:
-        return Rejudged(key, comparison, judge(comparison, requirements))
+        return Rejudged(key, comparison, judge(comparison, requirements, saved_for=saved_for))
     except CannotMeasure as error:
         return Rejudged(key, comparison, error=error)
 

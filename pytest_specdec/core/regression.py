@@ -43,8 +43,6 @@ class Change:
 
     before: Estimate
     now: Estimate
-    unit: Unit
-    """Of ``before`` and ``now``."""
     worse: Estimate
     """By what fraction it got worse: of the saved value, or, for a gain, in parts of 1 (percentage points)."""
 
@@ -63,8 +61,29 @@ def regression(evidence: Evidence, requirement: Requirement) -> Estimate:
     saved = evidence.saved
     change = change_of(evidence, saved, requirement.part or "tpot")
     also = _meanwhile(evidence, saved) if requirement.part == "tpot" else ""
-    both = f"{figure_text(change.before, change.unit)} in {saved.name}, {figure_text(change.now, change.unit)} now"
+    then, now = (figure_text(one, UNITS[requirement.part or "tpot"]) for one in (change.before, change.now))
+    both = f"{then} in {saved.name}, {now} now"
     return replace(change.worse, remark=both + also)
+
+
+UNITS: dict[str, Unit] = {"tpot": "ms", "throughput": "tok/s", "acceptance_length": "tokens", "tpot_gain": "fraction"}
+"""Of the :data:`pytest_specdec.core.slo_values.REGRESSIONS`."""
+
+
+def figure_of(evidence: Evidence, part: str) -> Estimate:
+    """One of the quantities in one run, in its :data:`UNITS`.
+
+    Raises:
+        CannotMeasure: It is undefined there.
+    """
+    if part == "throughput":
+        return throughput(evidence, Requirement("throughput", math.nan))
+    if part == "acceptance_length":
+        return acceptance_length(evidence, Requirement("min_acceptance_length", math.nan))
+    if part == "tpot_gain":
+        return time_gain(evidence, Requirement("tpot_gain", math.nan))
+    logs = _plain_logs(evidence)
+    return _geometric_mean_ms(_sums(logs, np.unique(logs.unit), evidence), evidence.level)
 
 
 def change_of(evidence: Evidence, saved: Saved, part: str) -> Change:
@@ -90,42 +109,39 @@ def _tpot(now: Evidence, before: Evidence) -> Change:
     return Change(
         _geometric_mean_ms(theirs, now.level),
         _geometric_mean_ms(ours, now.level),
-        unit="ms",
         worse=_worse(math.expm1, value, interval, now),
     )
 
 
 def _gain(now: Evidence, before: Evidence) -> Change:
     """The TPOT gain lost, in parts of 1; the factor between a change of logarithms and one of gains is that of the saved run."""
-    then, today = (time_gain(one, Requirement("tpot_gain", math.nan)) for one in (before, now))
+    then, today = (figure_of(one, "tpot_gain") for one in (before, now))
     ours, theirs = _matched(_ratio_logs(now), _ratio_logs(before), now, before)
     value, interval = difference(ours, theirs, now.level, of=now.moments)
     factor = math.exp(theirs.value)
     worse = _worse(lambda log: factor * math.expm1(log), value, interval, now)
-    return Change(then, today, unit="fraction", worse=worse)
+    return Change(then, today, worse=worse)
 
 
 def _throughput(now: Evidence, before: Evidence) -> Change:
     """``1 - throughput now / throughput then``, geometric means over rounds."""
-    requirement = Requirement("max_regression", math.nan, part="throughput")
-    then, today = (throughput(one, requirement) for one in (before, now))
+    then, today = (figure_of(one, "throughput") for one in (before, now))
     ours, theirs = (_over_moments(one) for one in (now, before))
     value = float(ours.mean() - theirs.mean())
     interval = welch(ours, theirs, value, now.level, of=now.moments)
-    return Change(then, today, unit="tok/s", worse=_worse(_lost, value, interval, now, falling=True))
+    return Change(then, today, worse=_worse(_lost, value, interval, now, falling=True))
 
 
 def _acceptance(now: Evidence, before: Evidence) -> Change:
     """``1 - AL now / AL then``, from the counters; the interval from how each prompt's tokens per draft changed."""
-    requirement = Requirement("min_acceptance_length", math.nan)
-    then, today = (acceptance_length(one, requirement) for one in (before, now))
+    then, today = (figure_of(one, "acceptance_length") for one in (before, now))
     value, interval = apart(today, then)
     known = _contributions_of_the_same(now, before)
     # Where all or no drafts were accepted there is no spread between prompts, and each figure's own interval knows it.
     if known is not None and not any(one.value <= 1 or one.value == one.high for one in (then, today)):
         ours, theirs = (_log_residuals(one) for one in known)
         interval = over_prompts(ours - theirs, value, now.level) or interval
-    return Change(then, today, unit="tokens", worse=_worse(_lost, value, interval, now, falling=True))
+    return Change(then, today, worse=_worse(_lost, value, interval, now, falling=True))
 
 
 def _lost(log: float) -> float:

@@ -132,7 +132,7 @@ def differing_conditions(now: Comparison, saved: Comparison, *, model: str | Non
 
     What one that is only planned cannot say yet (it has no servers) is left out.
     """
-    ours, theirs = _conditions(now, model), _conditions(saved, None)
+    ours, theirs = conditions(now, model), conditions(saved)
     planned = not now.servers
     found = []
     for name, value in theirs.items():
@@ -175,8 +175,8 @@ def _server(comparison: Comparison, arm: Arm = "specdec") -> ServerRecord | None
     return next((server for server in reversed(comparison.servers) if server.arm == arm), None)
 
 
-def _conditions(one: Comparison, model: str | None) -> dict[str, Any]:
-    """What must be equal, by name; None for what is not known."""
+def conditions(one: Comparison, model: str | None = None) -> dict[str, Any]:
+    """What must be equal, by name; None for what is not known. ``model`` is the target, where no server says it."""
     server = _server(one)
     target = server.model if server else model
     return {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pytest_specdec.core.errors import SpecDecError
 from pytest_specdec.core.evidence import Evidence
-from pytest_specdec.core.regression import Change, change_of, figure_text
+from pytest_specdec.core.regression import UNITS, Change, change_of, figure_text
 from pytest_specdec.core.saved import changed_since
 from pytest_specdec.core.slo_values import REGRESSIONS
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pytest_specdec.core.saved import Saved
     from pytest_specdec.core.verdict import Estimate
 
-_NAMES = {
+PART_NAMES = {
     "tpot": "TPOT",
     "throughput": "throughput",
     "acceptance_length": "acceptance length",
@@ -60,11 +60,11 @@ def change_lines(now: Comparison, saved: Saved) -> list[str]:
     rows = [("", "then", "now", f"worse by ({100 * now.load.confidence:g} % interval)", "")]
     for one in compared(now, saved):
         if one.change is None:
-            rows.append((_NAMES[one.part], "-", "-", f"undefined: {one.problem}", ""))
+            rows.append((PART_NAMES[one.part], "-", "-", f"undefined: {one.problem}", ""))
             continue
-        then, today = (figure_text(figure, one.change.unit) for figure in (one.change.before, one.change.now))
-        rows.append((_NAMES[one.part], then, today, _worse(one.change.worse, one.part), one.told))
-    lines = [f"{now.config_id}, {now.workload.name}, {now.load.at}: against {saved.name}", *_columns(rows)]
+        then, today = (figure_text(figure, UNITS[one.part]) for figure in (one.change.before, one.change.now))
+        rows.append((PART_NAMES[one.part], then, today, _worse(one.change.worse, one.part), one.told))
+    lines = [f"{now.config_id}, {now.workload.name}, {now.load.at}: against {saved.name}", *columns(rows)]
     changed = changed_since(now, saved.comparison)
     return [*lines, *(f"  also changed, then against now: {one}" for one in changed)]
 
@@ -76,7 +76,8 @@ def _worse(estimate: Estimate, part: str) -> str:
     return f"{100 * estimate.value:+.1f} {unit} ({100 * estimate.low:+.1f} .. {100 * estimate.high:+.1f})"
 
 
-def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
+def columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows with their cells below each other, indented."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  " + "   ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
