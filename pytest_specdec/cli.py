@@ -15,6 +15,7 @@ from pytest_specdec import __version__
 from pytest_specdec.commands import (
     acceptance,
     compare,
+    export,
     history,
     judge,
     offline,
@@ -40,6 +41,7 @@ COMMANDS = {
     "report": report,
     "compare": compare,
     "history": history,
+    "export": export,
     "schema": schema,
 }
 
