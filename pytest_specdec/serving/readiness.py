@@ -15,6 +15,7 @@ from typing import Any
 from pytest_specdec.core.errors import LaunchError
 
 _REQUEST_TIMEOUT_S = 2.0
+_ONCE_TIMEOUT_S = 30.0
 _PATIENCE_S = 0.05
 _OK, _UNAUTHORIZED, _UNAVAILABLE = 200, 401, 503
 
@@ -75,8 +76,8 @@ def _ask(
 
 
 def server_version(host: str, port: int) -> str | None:
-    """Version of vLLM from ``GET /version``; None when the server does not tell."""
-    answer = get(host, port, "/version")
+    """Version of vLLM from ``GET /version``; None when the server does not tell. Asked once, so a busy server is waited for."""
+    answer = get(host, port, "/version", _ONCE_TIMEOUT_S)
     data = answer.data if answer is not None and answer.status == _OK else None
     version = data.get("version") if isinstance(data, dict) else None
     return version if isinstance(version, str) else None

@@ -18,7 +18,7 @@ import socket
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, cast
 
 from pytest_specdec.testing.engine import Engine
 from pytest_specdec.testing.flags import parse_flags
@@ -29,7 +29,12 @@ if TYPE_CHECKING:
 
     from pytest_specdec.testing.flags import Launch
 
-_CHILD = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(300)"
+_CHILD = """
+import signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("deaf", flush=True)
+time.sleep(300)
+"""
 _LOG_INTERVAL_S = 0.5
 
 
@@ -97,7 +102,11 @@ async def _answer_requests(engine: Engine, listener: socket.socket, stopped: asy
 async def _start(launch: Launch, knobs: Knobs) -> int | None:
     """Everything before the server listens; the exit status if it never will."""
     if knobs.spawn_child:
-        child = subprocess.Popen([sys.executable, "-c", _CHILD, "fake-vllm-engine-core"])  # noqa: ASYNC220, S603 - starts at once
+        child = subprocess.Popen(  # noqa: ASYNC220, S603 - starts at once
+            [sys.executable, "-c", _CHILD, "fake-vllm-engine-core"], stdout=subprocess.PIPE
+        )
+        with cast("IO[bytes]", child.stdout) as said:
+            said.readline()  # from now on it is deaf
         _log("core_client.py:1", f"Started engine core process {child.pid}")
     if not knobs.silent_start:
         _log_start(launch, knobs)

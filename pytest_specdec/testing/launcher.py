@@ -19,13 +19,14 @@ from typing import IO, TYPE_CHECKING, Any
 from pytest_specdec.testing.knobs import ENVIRONMENT_VARIABLE, KnobError, read_knobs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from types import TracebackType
 
     from typing_extensions import Self
 
 _POLL_S = 0.02
 _STOP_S = 2.0
+_ANSWER_S = 60.0
 
 
 class FakeVllmError(RuntimeError):
@@ -62,7 +63,7 @@ class FakeVllm:
         served_name: str | None = None,
         flags: Sequence[str] = (),
         env: Mapping[str, str] | None = None,
-        startup_timeout_s: float = 20.0,
+        startup_timeout_s: float = 120.0,
         **knobs: Any,
     ) -> None:
         read_knobs(knobs, speculating=speculative_config is not None)
@@ -101,7 +102,10 @@ class FakeVllm:
         Raises:
             FakeVllmError: It exited, or was not ready in time.
         """
-        port = _free_port()
+        with _reserved_port() as port:
+            self._launch(port)
+
+    def _launch(self, port: int) -> None:
         self.base_url = f"http://127.0.0.1:{port}"
         command = [sys.executable, "-m", "pytest_specdec.testing.fake_vllm", "--model", self.model, "--port", str(port)]
         command += ["--served-model-name", self.served_name]
@@ -129,7 +133,7 @@ class FakeVllm:
         body = json.dumps(knobs).encode()
         request = urllib.request.Request(f"{self.base_url}/fake/knobs", data=body, method="POST")  # noqa: S310 - http on loopback
         try:
-            with _OPENER.open(request, timeout=5):
+            with _OPENER.open(request, timeout=_ANSWER_S):
                 pass
         except urllib.error.HTTPError as error:
             with error:
@@ -185,7 +189,10 @@ _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 """Without proxies: the server is on loopback."""
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+@contextlib.contextmanager
+def _reserved_port() -> Iterator[int]:
+    """A port that nobody else is given until the server, which sets ``SO_REUSEADDR`` too, has bound it."""
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("127.0.0.1", 0))
+        yield int(holder.getsockname()[1])

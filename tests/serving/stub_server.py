@@ -28,6 +28,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if MODE == "no-version":
             del answers["/version"]
         if MODE == "hangs-on-models" and self.path == "/v1/models":
+            say("was asked for its models")
             threading.Event().wait()
         if MODE == "api-key" and self.path == "/v1/models":
             self.answer(401, {})
@@ -96,11 +97,10 @@ def main() -> None:
         say("INFO 07-01 12:00:00 [x.py:1] Starting to load model m...")
         time.sleep(0.05)
     if MODE == "slow":
-        for step in range(int(ARGUMENT)):
-            say(
-                f"INFO 07-01 12:00:00 [x.py:1] {('Starting to load model m', 'Capturing CUDA graphs')[step * 2 // int(ARGUMENT)]} {step}"
-            )
-            time.sleep(0.05)
+        for step, phase in enumerate(["Starting to load model m"] * 2 + ["Capturing CUDA graphs"] * 2):
+            say(f"INFO 07-01 12:00:00 [x.py:1] {phase}, step {step}")
+            with open(ARGUMENT, encoding="utf-8"):  # noqa: PTH123 - a pipe: opening it lasts until it is opened for writing
+                pass
     if MODE in {"meets", "meets-and-exits"}:
         meet(Path(ARGUMENT))
     if MODE == "deaf":

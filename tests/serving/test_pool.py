@@ -14,13 +14,14 @@ import pytest
 from pytest_specdec.core.errors import LaunchError, ServerDied
 from pytest_specdec.serving.device_lock import DeviceLocks
 from pytest_specdec.serving.pool import ServerPool, free_port, fresh_log, served_name
+from tests.serving.conftest import WAIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from pytest_specdec.serving.command import LaunchPlan
-    from tests.serving.conftest import Eventually, MakePlan
+    from tests.serving.conftest import Eventually, Hands, MakePlan
 
     Running = Callable[[Iterable[psutil.Process]], list[psutil.Process]]
     PlanFactory = Callable[[int, str], LaunchPlan]
@@ -243,8 +244,8 @@ def test_kept_servers_run_on_until_they_are_killed(
 
 def test_names_and_ports_differ() -> None:
     assert len({served_name() for _ in range(10)}) == 10
-    with socket.create_server(("127.0.0.1", free_port())):
-        pass
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        assert other.getsockname()[1] not in {free_port() for _ in range(10)}
 
 
 def test_each_launch_has_a_log_of_its_own(tmp_path: Path) -> None:
@@ -284,12 +285,13 @@ def another_run(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]
 
 
 def test_a_device_of_another_run_is_waited_for_and_then_given_up(
-    another_run: Callable[..., subprocess.Popen[str]], tmp_path: Path
+    another_run: Callable[..., subprocess.Popen[str]], tmp_path: Path, hands: Hands
 ) -> None:
-    holder, said = another_run(0, 1), list[str]()
-    with pytest.raises(LaunchError, match=rf"another run still holds device 1 \(pid {holder.pid}\) after 0 s"):
-        DeviceLocks(tmp_path / "locks").take([1, 2], timeout_s=0.3, progress=said.append)
-    assert said[0] == f"waiting for another run that holds device 1 (pid {holder.pid})"
+    holder, said, began_s = another_run(0, 1), list[str](), hands.now_s
+    with pytest.raises(LaunchError, match=rf"another run still holds device 1 \(pid {holder.pid}\) after 7 s"):
+        DeviceLocks(tmp_path / "locks").take([1, 2], timeout_s=7, progress=said.append)
+    assert set(said) == {f"waiting for another run that holds device 1 (pid {holder.pid})"}
+    assert 7 < hands.now_s - began_s < 8
 
 
 def test_the_kernel_frees_the_devices_of_a_killed_run(
@@ -297,7 +299,7 @@ def test_the_kernel_frees_the_devices_of_a_killed_run(
 ) -> None:
     holder = another_run(0)
     locks = DeviceLocks(tmp_path / "locks")
-    locks.take([0], timeout_s=5, progress=lambda _: holder.kill())
+    locks.take([0], timeout_s=WAIT_S, progress=lambda _: holder.kill())
     locks.release()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import http.client
 import http.server
 import os
@@ -16,12 +17,13 @@ import pytest
 
 from pytest_specdec.core.errors import LaunchError, ServerDied
 from pytest_specdec.serving.readiness import PortTaken
+from tests.serving.conftest import WAIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-    from tests.serving.conftest import Eventually, Launch, MakePlan
+    from tests.serving.conftest import Eventually, Hands, Launch, MakePlan
 
     Running = Callable[[Iterable[psutil.Process]], list[psutil.Process]]
 
@@ -89,24 +91,52 @@ def test_a_silent_server_is_given_up(launch: Launch, make_plan: MakePlan) -> Non
         launch(make_plan("silent"), silence_timeout_s=0.3)
 
 
-def test_a_server_whose_log_grows_is_waited_for(launch: Launch, make_plan: MakePlan) -> None:
-    phases: list[str] = []
-    launch(make_plan("slow", "60"), silence_timeout_s=2.5, progress=phases.append)  # 3 s in all
-    assert list(dict.fromkeys(phases))[-2:] == [
-        "specdec server: loading weights",
-        "specdec server: capturing CUDA graphs",
-    ]
+@pytest.fixture
+def log(tmp_path: Path) -> Callable[[], str]:
+    """What the server has written so far."""
+    return (tmp_path / "logs" / "specdec.log").read_text
 
 
-def test_a_busy_server_that_never_gets_ready_meets_the_hard_cap(launch: Launch, make_plan: MakePlan) -> None:
+def test_a_server_whose_log_grows_is_waited_for(
+    launch: Launch, make_plan: MakePlan, hands: Hands, log: Callable[[], str], tmp_path: Path
+) -> None:
+    os.mkfifo(pipe := tmp_path / "pipe")
+    steps, phases = iter(range(4)), list[str]()
+    step = next(steps)
+
+    def progress(phase: str) -> None:
+        """Every step is seen, takes 40 of the 60 seconds of silence that are allowed, and then the server goes on."""
+        nonlocal step
+        if f"step {step}\n" in log():
+            phases.append(phase)
+            hands.sleep(40)
+            os.close(os.open(pipe, os.O_WRONLY))
+            step = next(steps, -1)
+
+    launch(make_plan("slow", str(pipe)), silence_timeout_s=60, startup_timeout_s=600, progress=progress)
+    assert phases == ["specdec server: loading weights"] * 2 + ["specdec server: capturing CUDA graphs"] * 2
+
+
+def test_a_busy_server_that_never_gets_ready_meets_the_hard_cap(
+    launch: Launch, make_plan: MakePlan, hands: Hands
+) -> None:
+    def progress(phase: str) -> None:
+        hands.sleep(4 * ("loading weights" in phase))
+
     with pytest.raises(LaunchError, match="not ready after 3 s, while loading weights") as caught:
-        launch(make_plan("busy"), startup_timeout_s=3.0)
+        launch(make_plan("busy"), startup_timeout_s=3.0, progress=progress)
     assert "startup_timeout_s" in caught.value.remedy
 
 
-def test_a_server_that_accepts_and_never_answers_meets_the_hard_cap(launch: Launch, make_plan: MakePlan) -> None:
+def test_a_server_that_accepts_and_never_answers_meets_the_hard_cap(
+    launch: Launch, make_plan: MakePlan, hands: Hands, log: Callable[[], str]
+) -> None:
     with pytest.raises(LaunchError, match="not ready after 1 s"):
-        launch(make_plan("hangs-on-models"), startup_timeout_s=1.0)
+        launch(
+            make_plan("hangs-on-models"),
+            startup_timeout_s=1.0,
+            progress=lambda _: hands.sleep(2 * ("was asked for its models" in log())),
+        )
 
 
 def test_a_server_that_refuses_to_generate_is_not_ready(
@@ -117,7 +147,10 @@ def test_a_server_that_refuses_to_generate_is_not_ready(
         launch(make_plan("refuses"))
 
 
-def test_an_engine_that_dies_at_the_first_request_is_quoted(launch: Launch, make_plan: MakePlan) -> None:
+def test_an_engine_that_dies_at_the_first_request_is_quoted(
+    launch: Launch, make_plan: MakePlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pytest_specdec.serving.process._DYING_S", WAIT_S)
     with pytest.raises(
         LaunchError, match=r"exited with code 1 after .*: this needs Triton.*\n  vLLM says: RuntimeError"
     ):
@@ -223,11 +256,19 @@ def test_after_stop_no_process_is_left(launch: Launch, make_plan: MakePlan, runn
     assert running(family) == []
 
 
-def test_a_failed_launch_leaves_no_process(launch: Launch, make_plan: MakePlan, tmp_path: Path) -> None:
+def test_a_failed_launch_leaves_no_process(
+    launch: Launch, make_plan: MakePlan, hands: Hands, log: Callable[[], str]
+) -> None:
+    orphans: list[psutil.Process] = []
+
+    def progress(_: str) -> None:
+        if found := re.findall(r"orphan (\d+)\n", log()):
+            orphans.append(psutil.Process(int(found[0])))
+            hands.sleep(2)
+
     with pytest.raises(LaunchError, match="wrote nothing"):
-        launch(make_plan("family-loads"), silence_timeout_s=3.0, grace_s=0.3)
-    orphan = int(re.findall(r"orphan (\d+)", (tmp_path / "logs" / "specdec.log").read_text())[0])
-    assert not psutil.pid_exists(orphan)
+        launch(make_plan("family-loads"), silence_timeout_s=3.0, grace_s=0.3, progress=progress)
+    assert not orphans[0].is_running()
 
 
 def test_the_server_inherits_neither_pipes_nor_locks(launch: Launch, make_plan: MakePlan, tmp_path: Path) -> None:
@@ -249,24 +290,27 @@ def test_the_stop_command_runs_after_the_end(launch: Launch, make_plan: MakePlan
 def test_many_starts_leak_nothing(launch: Launch, make_plan: MakePlan, tmp_path: Path) -> None:
     me = psutil.Process()
 
-    def holds() -> tuple[int, int, int]:
-        return me.num_fds(), threading.active_count(), len(me.children())
+    def holds() -> tuple[int, int, set[psutil.Process]]:
+        gc.collect()
+        return me.num_fds(), threading.active_count(), set(me.children())
 
-    launch(make_plan()).stop()
+    plan = make_plan()
+    launch(plan).stop()
     before = holds()
     for cycle in range(20):
-        launch(make_plan(), log_path=tmp_path / f"{cycle}.log").stop()
-    assert holds() == before
+        launch(plan, log_path=tmp_path / f"{cycle}.log").stop()
+    after = holds()
+    assert (after[:2], after[2] - before[2]) == (before[:2], set())
 
 
 def test_an_interrupt_while_loading_leaves_no_process(launch: Launch, make_plan: MakePlan) -> None:
     def interrupt(_: str) -> None:
         raise KeyboardInterrupt
 
-    before = psutil.Process().children()
+    before = set(psutil.Process().children())
     with pytest.raises(KeyboardInterrupt):
         launch(make_plan("silent"), progress=interrupt)
-    assert psutil.Process().children() == before
+    assert set(psutil.Process().children()) <= before
 
 
 def _stub(pids: Iterable[int]) -> psutil.Process:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import json
 import os
 import re
@@ -16,6 +17,7 @@ import psutil
 import pytest
 
 from pytest_specdec.serving import reaper
+from pytest_specdec.serving.process import Server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -72,6 +74,12 @@ def hold(tmp_path: Path) -> Iterator[Callable[..., Held]]:
             one.process.kill()
 
 
+def test_the_time_that_ending_a_server_is_given_keeps_what_users_are_promised() -> None:
+    """Nothing is left five seconds after pytest was killed. How long it takes on a busy machine is up to that machine."""
+    grace_s = inspect.signature(Server.launch).parameters["grace_s"].default
+    assert reaper._TICK_S + grace_s <= 5 - 2 * reaper._TICK_S
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("mode", ["serves", "deaf", "family", "family-loads"])
 def test_nothing_survives_the_end_of_pytest(
@@ -79,7 +87,7 @@ def test_nothing_survives_the_end_of_pytest(
 ) -> None:
     held = hold(mode)
     if mode == "family-loads":
-        eventually(held.orphan, within_s=60)
+        eventually(held.orphan)
     else:
         assert held.says() == "ready"
     family = held.family()
@@ -127,7 +135,7 @@ def test_nothing_survives_the_kill_of_one_supervising_process(
 
 
 def test_stop_ends_the_session_of_a_server_whose_supervisors_were_both_killed(
-    launch: Launch, make_plan: MakePlan, running: Running
+    launch: Launch, make_plan: MakePlan, eventually: Eventually, running: Running
 ) -> None:
     worker = "import subprocess, sys, signal; subprocess.Popen([sys.executable, '-c', 'import signal; signal.pause()']); import runpy; "
     plan = make_plan()
@@ -142,6 +150,7 @@ def test_stop_ends_the_session_of_a_server_whose_supervisors_were_both_killed(
         process.suspend()  # so that neither acts on the death of the other
     for process in supervising:
         process.kill()
+    eventually(lambda: not running(supervising))
     server.stop()
     assert running(family) == []
 

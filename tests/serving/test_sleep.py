@@ -15,6 +15,7 @@ from pytest_specdec.core.errors import InvalidMeasurement, LaunchError, ServerDi
 from pytest_specdec.serving.process import Server
 from pytest_specdec.serving.sleep import is_asleep, put_to_sleep, wake_up
 from pytest_specdec.testing import FakeVllm
+from tests.serving.conftest import WAIT_S
 
 
 class Attached:
@@ -88,7 +89,7 @@ def test_one_that_died_is_not_called_slow(start: Start) -> None:
     fake, server = start()
     fake.set(hang_at_sleep=True)
     os.kill(fake.pid, signal.SIGKILL)
-    fake.wait(5)
+    fake.wait(WAIT_S)
     with pytest.raises(ServerDied):
         put_to_sleep(server, timeout_s=1)
 

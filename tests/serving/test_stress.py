@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import http.client
 import os
 import signal
@@ -124,29 +125,38 @@ def test_twenty_servers_that_end_in_every_way_leak_nothing(
     launch: Launch, make_plan: MakePlan, tmp_path: Path, eventually: Eventually
 ) -> None:
     me = psutil.Process()
+    # Each of them holds its port.
+    serves, is_deaf, exits, family, is_not_there = (
+        make_plan(),
+        make_plan("deaf"),
+        make_plan("exits", "1"),
+        make_plan("family"),
+        make_plan(argv=("no-such-vllm",)),
+    )
 
     def holds() -> tuple[int, int, set[int]]:
+        gc.collect()
         return me.num_fds(), threading.active_count(), reaper.descendants(os.getpid())
 
     def stopped(log: Path) -> None:
-        launch(make_plan(), log_path=log).stop()
+        launch(serves, log_path=log).stop()
 
     def deaf(log: Path) -> None:
-        launch(make_plan("deaf"), log_path=log, grace_s=0.1).stop()
+        launch(is_deaf, log_path=log, grace_s=0.1).stop()
 
     def failed(log: Path) -> None:
         with pytest.raises(LaunchError):
-            launch(make_plan("exits", "1"), log_path=log)
+            launch(exits, log_path=log)
 
     def killed(log: Path) -> None:
-        server = launch(make_plan("family"), log_path=log, grace_s=0.1)
+        server = launch(family, log_path=log, grace_s=0.1)
         guard = next(pid for pid in server.pids() if psutil.Process(pid).ppid() == os.getpid())
         os.kill(guard, signal.SIGKILL)
         server.stop()
 
     def without_command(log: Path) -> None:
         with pytest.raises(LaunchError):
-            launch(make_plan(argv=("no-such-vllm",)), log_path=log)
+            launch(is_not_there, log_path=log)
 
     endings = (stopped, deaf, failed, killed, without_command)
     stopped(tmp_path / "first.log")

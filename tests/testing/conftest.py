@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 import time
 import urllib.error
 import urllib.request
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-_TIMEOUT_S = 20
+_TIMEOUT_S = 60
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,17 @@ class Client:
         while (counters := self.counters())[name] < least:
             assert time.monotonic() < deadline_s, f"{name} is still {counters[name]}"
         return counters
+
+    def endless(self, prompt: str = "Hi", **options: Any) -> socket.socket:
+        """The connection of a request whose answer takes 8000 steps."""
+        body = json.dumps(
+            {"model": self.server.served_name, "prompt": prompt, "max_tokens": 8000, "ignore_eos": True, **options}
+        )
+        connection = socket.create_connection(("127.0.0.1", int(self.server.base_url.rpartition(":")[2])))
+        connection.sendall(
+            f"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
+        )
+        return connection
 
     def _request(self, path: str, data: bytes | None = None) -> urllib.request.Request:
         return urllib.request.Request(self.server.base_url + path, data=data)  # noqa: S310 - http on loopback

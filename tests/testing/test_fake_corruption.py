@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections import Counter
 from typing import Any
 
@@ -127,14 +126,12 @@ def test_corruption_can_be_limited(limits: dict[str, Any], prompt: str, *, alone
 
 
 def test_an_answer_is_corrupted_beside_another_one_only(serve: Any) -> None:
-    client = serve(corrupt_output=1.0, corrupt_only_concurrent=True, tpot_ms=50, answer_tokens=40)
+    client = serve(corrupt_output=1.0, corrupt_only_concurrent=True, tpot_ms=20, answer_tokens=40)
     right = serve(answer_tokens=40).tokens(max_tokens=17)
     assert client.tokens(max_tokens=17) == right
-    other = threading.Thread(target=client.tokens, args=("another",), kwargs={"max_tokens": 60})
-    other.start()
-    client.counters_once("vllm:num_requests_running", 1)
-    assert client.tokens(max_tokens=17) != right
-    other.join()
+    with client.endless("another"):
+        client.counters_once("vllm:num_requests_running", 1)
+        assert client.tokens(max_tokens=17) != right
 
 
 @pytest.mark.parametrize("chat", [False, True])
