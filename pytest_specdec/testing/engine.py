@@ -10,6 +10,7 @@ import asyncio
 import dataclasses
 import random
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,8 @@ class Answer:
 
     asked: Generation
     ordinal: int
+    nth: int
+    """How often this server has been asked the same by now."""
     engine: int
     oracle: Oracle
     tokens: tuple[int, ...]
@@ -70,6 +73,7 @@ class Engine:
         self._slots = asyncio.Semaphore(launch.max_num_seqs)
         self._cached_blocks: set[int] = set()
         self._ordinal = 0
+        self._asked: Counter[tuple[tuple[int, ...], int | None]] = Counter()
         self._finished = 0
 
     @property
@@ -101,6 +105,10 @@ class Engine:
     def begin(self, asked: Generation, ordinal: int) -> Answer:
         """Decide the whole answer and what every step of it accepts."""
         knobs = knobs_of_answer(self.knobs, prompt=asked.prompt_text, alone=self.busy == 0)
+        # What is drawn anew each time follows from the request, and not from which of several came first.
+        question = (tuple(asked.prompt_tokens), asked.sampling_seed)
+        self._asked[question] += 1
+        nth = self._asked[question]
         oracle = oracle_of(
             knobs,
             self.launch.model,
@@ -108,7 +116,7 @@ class Engine:
             asked.sampling_seed,
             temperature=asked.temperature,
             draws="specdec" if self.speculating else "",
-            noise_key=f"{self.launch.arm}|{ordinal}",
+            noise_key=f"{self.launch.arm}|{nth}",
         )
         loop = loops(knobs, oracle.identity, oracle.natural_tokens)
         left = max(1, oracle.natural_tokens - asked.answered)
@@ -123,6 +131,7 @@ class Engine:
         return Answer(
             asked=asked,
             ordinal=ordinal,
+            nth=nth,
             engine=ordinal % len(self._counters),
             oracle=oracle,
             tokens=tokens,
@@ -208,14 +217,14 @@ class Engine:
         pace = Pace(
             self.knobs,
             arm=self.launch.arm,
-            ordinal=answer.ordinal,
+            nth=answer.nth,
             identity=answer.oracle.identity,
             speculating=self.speculating,
         )
         cached = self._look_up_prefix(answer)
         answer.admitted_s = time.monotonic()
-        due = answer.admitted_s + pace.first_token_s(uptime_s=self._uptime_s(), cached=cached)
-        await _until(due)
+        scheduled_s = pace.first_token_s(uptime_s=self._uptime_s(), cached=cached)
+        await _until(answer.admitted_s + scheduled_s)
         # Steps count from when the first token really leaves: were it late, making up for it would shorten TPOT.
         due = answer.first_token_s = answer.last_token_s = time.monotonic()
         counters = self._of(answer)
@@ -226,10 +235,11 @@ class Engine:
         sent = 1
         if not answer.steps:
             self._finish(answer, answer.finish_reason, sent=sent)
-        yield Emission(answer.tokens[:1], None if answer.steps else answer.finish_reason)
+        yield Emission(answer.tokens[:1], None if answer.steps else answer.finish_reason, scheduled_s)
         for index, step in enumerate(answer.steps, 1):
             step_s = pace.step_s(uptime_s=self._uptime_s(), running=self.running)
             due += step_s
+            scheduled_s += step_s
             await _until(due)
             answer.last_token_s = due
             self._of(answer).count_step(**dataclasses.asdict(step), duration_s=step_s)
@@ -238,7 +248,7 @@ class Engine:
             last = index == len(answer.steps)
             if last:
                 self._finish(answer, answer.finish_reason, sent=sent)
-            yield Emission(tokens, answer.finish_reason if last else None)
+            yield Emission(tokens, answer.finish_reason if last else None, scheduled_s)
 
     def _finish(self, answer: Answer, reason: str, *, sent: int) -> None:
         answer.finished = True

@@ -14,7 +14,7 @@ from aiohttp import web
 from pytest_specdec.testing.flags import version_tuple
 from pytest_specdec.testing.generation import BadRequestError, Generation, read_generation
 from pytest_specdec.testing.knobs import KnobError
-from pytest_specdec.testing.replies import DONE, Emission, Logprobs, Reply, error_body, speculation_of_request
+from pytest_specdec.testing.replies import DONE, Emission, Logprobs, Reply, error_body, speculation_of_request, stamp
 from pytest_specdec.testing.simulation import token_text, tokens_of_text
 from pytest_specdec.testing.sleep_mode import SleepMode, note
 
@@ -141,7 +141,7 @@ class HttpApi:
         sent = 0
         async with contextlib.aclosing(_bundled(self._engine.run(answer), knobs.merged_chunks)) as emissions:
             async for emission in emissions:
-                held.append(reply.chunk(emission, sent_before=sent))
+                held.append((stamp(emission) if knobs.stamped else b"") + reply.chunk(emission, sent_before=sent))
                 sent += len(emission.tokens)
                 if not knobs.buffered:
                     await response.write(b"".join(held))
@@ -221,7 +221,7 @@ async def _bundled(emissions: AsyncGenerator[Emission, None], steps: int) -> Asy
             tokens += emission.tokens
             gathered += 1
             if first or gathered >= steps or emission.finish_reason:
-                yield Emission(tuple(tokens), emission.finish_reason)
+                yield Emission(tuple(tokens), emission.finish_reason, emission.due_s)
                 tokens, gathered, first = [], 0, False
 
 

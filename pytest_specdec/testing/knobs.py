@@ -132,6 +132,8 @@ class Knobs:
     cut_stream: CutStream | None = None
     buffered: bool = False
     """Chunks are held back and sent together at the end, as a buffering proxy does."""
+    stamped: bool = False
+    """An SSE comment before each chunk says when it was due, in milliseconds since the request was admitted: ``: due 41.5 ms``."""
     merged_chunks: Positive = 1
     """Decode steps bundled in one chunk."""
     foreign_traffic: float = 0.0

@@ -25,6 +25,8 @@ class Emission:
 
     tokens: tuple[int, ...]
     finish_reason: str | None = None
+    due_s: float = 0.0
+    """On the schedule, since the request was admitted."""
 
 
 @dataclass(frozen=True)
@@ -193,6 +195,11 @@ def speculation_of_request(steps: Sequence[Step], *, k: int, detailed: bool) -> 
 def error_body(message: str, *, kind: str, status: int) -> dict[str, Any]:
     """An error as vLLM words it."""
     return {"error": {"message": message, "type": kind, "param": None, "code": status}}
+
+
+def stamp(emission: Emission) -> bytes:
+    """A comment, which clients of server-sent events pass over: when the chunk that follows was due."""
+    return f": due {1000 * emission.due_s:.6f} ms\n".encode()
 
 
 def sse(data: Mapping[str, Any]) -> bytes:

@@ -216,9 +216,9 @@ def plan_steps(
 class Pace:
     """Durations of one request's first token and decode steps, noise included."""
 
-    def __init__(self, knobs: Knobs, *, arm: str, ordinal: int, identity: str, speculating: bool) -> None:
+    def __init__(self, knobs: Knobs, *, arm: str, nth: int, identity: str, speculating: bool) -> None:
         self._knobs = knobs
-        self._rng = random.Random(f"{knobs.seed}|{arm}|{ordinal}")  # noqa: S311 - a simulation
+        self._rng = random.Random(f"{knobs.seed}|{arm}|{identity}|{nth}")  # noqa: S311 - a simulation
         self._ratio = knobs.step_ratio if speculating else 1.0
         prompt_rng = random.Random(f"{identity}|pace")  # noqa: S311 - a simulation
         self._factor = noise(self._rng, knobs.request_jitter) * noise(prompt_rng, knobs.prompt_spread)

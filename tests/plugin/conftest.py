@@ -16,9 +16,9 @@ import pydantic  # noqa: F401 - see below
 import pytest
 import scipy.stats  # noqa: F401 - see below
 
-from pytest_specdec.core import stream_validity
 from pytest_specdec.serving import command as _command  # noqa: F401 - patched by a test, see below
 from pytest_specdec.serving import preflight as _preflight  # noqa: F401 - as above
+from tests import exact_times
 
 # pytester runs the inner pytest in this process and forgets the modules it imported, but compiled modules cannot be imported a second
 # time. So they are imported here first, and so are our own modules that tests change: a module imported inside is another one the
@@ -38,6 +38,7 @@ FAST: dict[str, Any] = {
     "answer_tokens": [24, 24],
     "jitter": 0.02,
     "acceptance": [0.8, 0.7, 0.6],
+    **exact_times.STAMPED,
 }
 
 
@@ -91,6 +92,6 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.
     monkeypatch.setattr("tempfile.tempdir", str(locks))
     monkeypatch.setenv("TMPDIR", str(locks))
     # These tests show what the plugin does with a measurement, on machines that have other things to do meanwhile.
-    monkeypatch.setattr(stream_validity, "LAG_S", 10.0)
+    exact_times.install(monkeypatch.setattr)
     for name in ("PYTEST_ADDOPTS", "CI", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "BUILD_NUMBER"):
         monkeypatch.delenv(name, raising=False)

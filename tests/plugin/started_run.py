@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
+from tests.exact_times import ON_SCHEDULE, STAMPED
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
@@ -21,14 +23,6 @@ MARKER = "SPECDEC_STARTED_RUN"
 """Set to something unique in the environment of a run, and so in that of all its processes, whoever their parents are."""
 WAIT_S = 60.0
 """For a sign of progress on a busy machine; a failing test waits so long, a passing one does not."""
-
-RELAXED_CHECKS = """
-from pytest_specdec.core import stream_validity
-
-stream_validity.LAG_S = stream_validity.TPOT_SLACK_S = 10.0
-stream_validity.BUFFERED_SHARE = 0.0
-"""
-"""These runs have to get to their end, not to be believed, on machines that have other things to do meanwhile."""
 
 
 class StartedRun:
@@ -113,11 +107,11 @@ def write_project(folder: Path, *, fake: Mapping[str, Any], tests: str, **envelo
         "model": "fake-model",
         "speculative_config": {"method": "ngram", "num_speculative_tokens": 3},
         "command": [sys.executable, "-m", "pytest_specdec.testing.fake_vllm"],
-        "env": {"FAKE_VLLM": json.dumps(fake)},
+        "env": {"FAKE_VLLM": json.dumps(STAMPED | dict(fake))},
         "workloads": {"tiny": {"path": "tiny.jsonl"}},
         "measure": {"rounds": 2, "max_rounds": 2},
     }
     (folder / "fake.json").write_text(json.dumps(config | envelope))
-    (folder / "pytest.ini").write_text("[pytest]\naddopts = -p relaxed_checks\n")
-    (folder / "relaxed_checks.py").write_text(RELAXED_CHECKS)
+    (folder / "pytest.ini").write_text("[pytest]\naddopts = -p on_schedule\n")
+    (folder / "on_schedule.py").write_text(ON_SCHEDULE)
     (folder / "test_gate.py").write_text(tests)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import pytest_specdec
-from tests.plugin.started_run import RELAXED_CHECKS
+from tests.exact_times import ON_SCHEDULE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +23,7 @@ def settings(*given: str) -> list[str]:
 
 def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
     # A process of its own: the package's conftest is a module that an earlier run would have left behind.
-    pytester.makeconftest(RELAXED_CHECKS)
+    pytester.makeconftest(ON_SCHEDULE)
     return pytester.runpytest_subprocess(*SUITE, "-rs", *arguments)
 
 

@@ -38,6 +38,6 @@ def test_jumps_of_the_wall_clock_do_not_matter(
     (comparison,) = read_result(pytester.path / ".specdec" / "results.json").comparisons.values()
     assert {run.started_unix_s for run in comparison.runs} <= set(asked)  # the dates come from the clock that jumps,
     assert comparison.time is not None
-    assert all(0 < run.duration_s < 60 for run in comparison.runs)  # and nothing else does
-    assert all(0 < server.startup_s < 60 for server in comparison.servers)
-    assert 0 < comparison.time.rounds_s < 600
+    assert all(0 < run.duration_s < DAY_S / 2 for run in comparison.runs)  # and nothing else does
+    assert all(0 < server.startup_s < DAY_S / 2 for server in comparison.servers)
+    assert 0 < comparison.time.rounds_s < DAY_S / 2

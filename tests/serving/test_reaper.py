@@ -76,7 +76,7 @@ def hold(tmp_path: Path) -> Iterator[Callable[..., Held]]:
 
 def test_the_time_that_ending_a_server_is_given_keeps_what_users_are_promised() -> None:
     """Nothing is left five seconds after pytest was killed. How long it takes on a busy machine is up to that machine."""
-    grace_s = inspect.signature(Server.launch).parameters["grace_s"].default
+    grace_s = inspect.signature(Server.begin).parameters["grace_s"].default
     assert reaper._TICK_S + grace_s <= 5 - 2 * reaper._TICK_S
 
 

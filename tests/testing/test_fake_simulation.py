@@ -144,8 +144,8 @@ def test_coverage_is_the_share_of_steps_that_draft() -> None:
     assert statistics.fmean(step.drafted > 0 for step in steps) == pytest.approx(0.3, abs=0.02)
 
 
-def pace(knobs: Knobs, *, speculating: bool = False, ordinal: int = 1, identity: str = "p") -> Pace:
-    return Pace(knobs, arm="baseline", ordinal=ordinal, identity=identity, speculating=speculating)
+def pace(knobs: Knobs, *, speculating: bool = False, nth: int = 1, identity: str = "p") -> Pace:
+    return Pace(knobs, arm="baseline", nth=nth, identity=identity, speculating=speculating)
 
 
 def test_only_a_speculating_server_pays_the_step_ratio() -> None:
@@ -171,14 +171,14 @@ def test_jitter_keeps_the_mean() -> None:
 
 def test_request_jitter_is_one_factor_per_request() -> None:
     knobs = Knobs(request_jitter=0.3)
-    first, second = pace(knobs, ordinal=1), pace(knobs, ordinal=2)
+    first, second = pace(knobs, nth=1), pace(knobs, nth=2)
     one, same, other = (each.step_s(uptime_s=0, running=1) for each in (first, first, second))
     assert one == same != other
 
 
 def test_prompt_spread_is_the_same_on_both_arms() -> None:
     knobs = Knobs(prompt_spread=0.3)
-    arms = [Pace(knobs, arm=arm, ordinal=9, identity="p", speculating=False) for arm in ("baseline", "specdec")]
+    arms = [Pace(knobs, arm=arm, nth=9, identity="p", speculating=False) for arm in ("baseline", "specdec")]
     one, other = (arm.step_s(uptime_s=0, running=1) for arm in arms)
     assert one == other != pace(knobs, identity="q").step_s(uptime_s=0, running=1)
 
