@@ -13,6 +13,7 @@ import pytest
 
 from pytest_specdec.core.ranking import rankings
 from pytest_specdec.reporting.result_file import read_result
+from tests.e2e.live_project import make_tolerant
 
 if TYPE_CHECKING:
     from pytest_specdec.core.results import ResultDocument
@@ -27,7 +28,7 @@ def copied(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
     shutil.copytree(SUITES, root / "example_suites", ignore=shutil.ignore_patterns("__pycache__", ".specdec"))
     (root / "models").mkdir()
     (root / "models" / "smollm2-135m-instruct").symlink_to(model_folder)
-    (root / "pytest.ini").write_text("[pytest]\naddopts = -p no:cacheprovider -ra\n", encoding="utf-8")
+    make_tolerant(root)
     return root
 
 

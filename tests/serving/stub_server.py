@@ -87,6 +87,14 @@ def meet(place: Path) -> None:
         sys.exit(3)
 
 
+def load_in_steps(place: Path) -> None:
+    """Each step when it is allowed to."""
+    for step, phase in enumerate(["Starting to load model m"] * 2 + ["Capturing CUDA graphs"] * 2):
+        say(f"INFO 07-01 12:00:00 [x.py:1] {phase}, step {step}")
+        while not (place / f"after step {step}").exists():
+            time.sleep(0.01)
+
+
 def main() -> None:
     if MODE == "exits":
         say("usage: api_server.py [-h]\napi_server.py: error: unrecognized arguments: --speculative-model x")
@@ -97,10 +105,7 @@ def main() -> None:
         say("INFO 07-01 12:00:00 [x.py:1] Starting to load model m...")
         time.sleep(0.05)
     if MODE == "slow":
-        for step, phase in enumerate(["Starting to load model m"] * 2 + ["Capturing CUDA graphs"] * 2):
-            say(f"INFO 07-01 12:00:00 [x.py:1] {phase}, step {step}")
-            with open(ARGUMENT, encoding="utf-8"):  # noqa: PTH123 - a pipe: opening it lasts until it is opened for writing
-                pass
+        load_in_steps(Path(ARGUMENT))
     if MODE in {"meets", "meets-and-exits"}:
         meet(Path(ARGUMENT))
     if MODE == "deaf":
