@@ -1,4 +1,4 @@
-"""Signals to pytest: every process of every server is gone a moment after it, even after SIGKILL, which no finalizer survives."""
+"""Signals to pytest: every process of every server is gone after it, even after SIGKILL, which no finalizer survives."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ if TYPE_CHECKING:
 
     from tests.e2e.live_project import LiveProject
 
-GONE_WITHIN_S = 5.0
-ENDED_WITHIN_S = 20.0
-"""pytest that may still end its servers, write results and say goodbye."""
+WAIT_S = 120.0
+"""How long it takes is up to the machine, and what it is given is tested in tests/serving; a failing test waits so long."""
 NGRAM = {"method": "ngram", "num_speculative_tokens": 2, "prompt_lookup_max": 3, "prompt_lookup_min": 1}
 LONG_MEASUREMENT = """
 import pytest
@@ -42,8 +41,8 @@ def assert_the_signal_ends_all(project: LiveProject, pytest_pid: int, number: si
     before = {*pytest_process.children(recursive=True), *project.server_processes()}
     assert before
     pytest_process.send_signal(number)
-    pytest_process.wait(ENDED_WITHIN_S)
-    _, alive = psutil.wait_procs(before, timeout=GONE_WITHIN_S)
+    pytest_process.wait(WAIT_S)
+    _, alive = psutil.wait_procs(before, timeout=WAIT_S)
     left = [process for process in alive if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
     assert left == []
     assert project.server_processes() == []

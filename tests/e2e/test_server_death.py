@@ -24,7 +24,7 @@ def finished(make_project: Callable[[str], LiveProject]) -> Finished:
     project.wait_until(lambda: "round 1 of" in project.output, timeout_s=300)
     (server,) = [process for process in project.server_processes() if "--speculative-config" in process.cmdline()]
     server.kill()
-    return project.finish(timeout_s=60)
+    return project.finish(timeout_s=300)
 
 
 def test_the_gate_is_an_error_and_blocks(finished: Finished) -> None:

@@ -122,7 +122,7 @@ def test_tokens_swapped_at_the_borders_of_drafts_are_found(run: Callable[..., py
 
 
 def test_what_is_wrong_in_company_only_is_found_and_said(run: Callable[..., pytest.RunResult]) -> None:
-    result = run({"specdec": {"corrupt_output": 0.1, "corrupt_only_concurrent": True}})
+    result = run({"specdec": {"corrupt_output": 0.3, "corrupt_only_concurrent": True}})
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
