@@ -71,6 +71,11 @@ def pytest_configure(config: pytest.Config) -> None:
     reports = ReportHooks.asked_for(config, gates)
     if reports is not None:
         config.pluginmanager.register(reports, "specdec-reports")
+    from pytest_specdec.benchmark_hooks import BenchmarkHooks
+
+    benchmarks = BenchmarkHooks.asked_for(config, gates)
+    if benchmarks is not None:
+        config.pluginmanager.register(benchmarks, "specdec-benchmarks")
     if gates.options.plan or gates.options.self_test or gates.options.tune:
         from pytest_specdec.previews import Previews
 

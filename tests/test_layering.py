@@ -33,6 +33,7 @@ WITH_PYTEST = {
     "dynamic_gates.py",
     "report_hooks.py",
     "history_hooks.py",
+    "benchmark_hooks.py",
     "progress.py",
     "hookspecs.py",
 }

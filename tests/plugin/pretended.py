@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 from pytest_specdec.serving.gpu import DeviceInfo
 from pytest_specdec.serving.host import Host
 from pytest_specdec.serving.machine import Machine
+from pytest_specdec.session import SpecSession
+from tests.core.comparison_builder import build_comparison
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    import pytest
+
+    from pytest_specdec.measuring import Measurement
 
 
 class PretendedMachine(Machine):
@@ -40,3 +48,22 @@ class PretendedMachine(Machine):
 
     def host(self) -> Host:
         return Host("Pretended CPU", 8, 512.0)
+
+
+def pretend_measured(monkeypatch: pytest.MonkeyPatch, **built: Any) -> None:
+    """From now on no gate starts a server: what it measures is built, see :func:`build_comparison`, and always the same."""
+
+    def extend(session: SpecSession, _: str, measurement: Measurement, up_to: int) -> None:
+        if measurement.rounds < up_to:
+            load = measurement.load
+            comparison = build_comparison(
+                rounds=up_to, load=load, requests=load.num_requests, tokens=load.max_tokens, **built
+            )
+            measurement.runs = list(comparison.runs)
+            model = measurement.config.model
+            servers = [SimpleNamespace(record=replace(one, model=model)) for one in comparison.servers]
+            measurement.servers = dict(zip(("baseline", "specdec"), servers, strict=True))  # type: ignore[arg-type] # as far as they are looked at
+            measurement.device = "Pretended CPU"
+            session.measured(measurement.comparison())
+
+    monkeypatch.setattr(SpecSession, "extend", extend)

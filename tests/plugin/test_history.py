@@ -8,16 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_specdec.session import SpecSession
+from tests.plugin.pretended import pretend_measured
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
 GATE = "max_regression={'acceptance_length': 0.05}"
+EXTEND = SpecSession.extend
 K5 = {"method": "ngram", "num_speculative_tokens": 5}
 
 
 @pytest.fixture(autouse=True)
-def no_branch_of_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
+def measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend_measured(monkeypatch)
     for name in ("GITHUB_HEAD_REF", "GITHUB_REF_NAME", "CI_COMMIT_REF_NAME"):
         monkeypatch.delenv(name, raising=False)
 
@@ -61,35 +66,48 @@ def test_a_run_like_the_saved_one_passes_and_shows_both(pytester: pytest.Pyteste
 
 
 def test_a_worse_draft_fails_and_is_no_reference(
-    pytester: pytest.Pytester, saved: Path, write_config: Callable[..., Path]
+    pytester: pytest.Pytester, saved: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_config(fake={"acceptance": [0.3, 0.1, 0.0]})
+    pretend_measured(monkeypatch, acceptance=(0.3, 0.1, 0.0))
     result = run(pytester, f"--specdec-compare={saved}", "--specdec-save=bad")
     result.assert_outcomes(failed=1)
     assert "1 of 1 objective missed: max_regression[acceptance_length]" in errors_of(result)
     assert len(history(pytester)) == 2
-    write_config()
+    pretend_measured(monkeypatch)
     result = run(pytester, "--specdec-compare=last")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["*against first of *"])
 
 
 def test_another_k_is_an_error_before_a_server_starts(
-    pytester: pytest.Pytester, saved: Path, write_config: Callable[..., Path]
+    pytester: pytest.Pytester, saved: Path, write_config: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert saved.exists()
-    write_config(speculative_config=K5, fake={"acceptance": [0.8, 0.7, 0.6, 0.5, 0.4]})
-    log = pytester.path / ".specdec" / "fake" / "specdec.log"
-    log.unlink()
+    write_config(speculative_config=K5)
+    measured: list[object] = []
+    monkeypatch.setattr(SpecSession, "extend", lambda *_: measured.append(_))
     result = run(pytester, "--specdec-compare=last")
     result.assert_outcomes(errors=1)
     assert "saved against now: num_speculative_tokens 3 against 5 (first of " in errors_of(result)
-    assert not log.exists()
+    assert measured == []
+
+
+def test_another_device_is_an_error_when_it_is_known(pytester: pytest.Pytester, saved: Path) -> None:
+    text = saved.read_text()
+    assert "Pretended CPU" in text
+    saved.write_text(text.replace("Pretended CPU", "Other CPU"))
+    result = run(pytester, "--specdec-compare=last")
+    result.assert_outcomes(errors=1)
+    assert "saved against now: device Other CPU against Pretended CPU" in errors_of(result)
 
 
 def test_the_first_run_is_measured_and_saved_and_says_that_there_was_nothing_before(
-    pytester: pytest.Pytester, write_config: Callable[..., Path], write_gate: Callable[..., Path]
+    pytester: pytest.Pytester,
+    write_config: Callable[..., Path],
+    write_gate: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(SpecSession, "extend", EXTEND)  # with servers
     write_config()
     write_gate(GATE)
     result = run(pytester, "--specdec-compare=last", "--specdec-save")
