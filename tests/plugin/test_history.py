@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 GATE = "max_regression={'acceptance_length': 0.05}"
-EXTEND = SpecSession.extend
 K5 = {"method": "ngram", "num_speculative_tokens": 5}
 
 
@@ -102,12 +101,8 @@ def test_another_device_is_an_error_when_it_is_known(pytester: pytest.Pytester, 
 
 
 def test_the_first_run_is_measured_and_saved_and_says_that_there_was_nothing_before(
-    pytester: pytest.Pytester,
-    write_config: Callable[..., Path],
-    write_gate: Callable[..., Path],
-    monkeypatch: pytest.MonkeyPatch,
+    pytester: pytest.Pytester, write_config: Callable[..., Path], write_gate: Callable[..., Path]
 ) -> None:
-    monkeypatch.setattr(SpecSession, "extend", EXTEND)  # with servers
     write_config()
     write_gate(GATE)
     result = run(pytester, "--specdec-compare=last", "--specdec-save")
