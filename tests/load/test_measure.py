@@ -178,7 +178,8 @@ def test_a_hanging_server_ends_in_errors(monkeypatch: pytest.MonkeyPatch) -> Non
     assert {sample.error for sample in run.samples[9:]} == {"not sent: the server had given no data for 2 s"}
 
 
-def test_a_dying_server_ends_the_run() -> None:
+def test_a_dying_server_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure, "DEATH_NOTICE_S", WAIT_S)
     with FakeVllm(tpot_ms=1, ttft_ms=1, die_after_requests=5) as server, pytest.raises(ServerDied):
         measured(server)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MARKER = "SPECDEC_STARTED_RUN"
 """Set to something unique in the environment of a run, and so in that of all its processes, whoever their parents are."""
-WAIT_S = 60.0
+WAIT_S = 300.0
 """For a sign of progress on a busy machine; a failing test waits so long, a passing one does not."""
 
 

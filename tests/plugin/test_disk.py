@@ -14,7 +14,7 @@ import pytest
 from pytest_specdec.core.errors import LaunchError
 from pytest_specdec.reporting.result_file import read_result
 from pytest_specdec.serving.result_folder import ResultFolder
-from tests.plugin.started_run import StartedRun, write_project
+from tests.plugin.started_run import WAIT_S, StartedRun, write_project
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -75,7 +75,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
         script = f'mkdir -p .specdec && mount -t tmpfs -o {mount} none .specdec && "$@"; code=$?; {after}\nexit $code'
         wrapper = ("unshare", "--mount", "--map-root-user", "sh", "-c", script, "sh") if mount else ()
         runs.append(StartedRun(tmp_path, "--specdec-config=fake.json", wrapper=wrapper))
-        runs[-1].process.wait(120)
+        runs[-1].process.wait(WAIT_S)
         return runs[-1]
 
     yield run
@@ -193,4 +193,4 @@ server_log.GROWS_TO = process.GROWS_TO = 16 * 1024**2
     assert "the baseline server wrote more than 0.0156 GiB to its log and was ended" in run.output
     assert "| DEBUG the same line once more" in run.output
     assert "See what repeats itself there." in run.output
-    assert run.left_after(10) == []
+    assert run.left_after(WAIT_S) == []

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_specdec.core.samples import Comparison
+    from pytest_specdec.serving.process import Server
 
 GPUS = """
 import pytest
@@ -134,22 +135,30 @@ def test_swap_is_listed_under_what_we_changed(
 
 
 @pytest.mark.parametrize(
-    ("fake", "said"),
+    ("knob", "hangs", "said"),
     [
-        ({"baseline": {"hang_at_sleep": True}}, "the baseline server did not go to sleep within 1 s*"),
-        ({"baseline": {"hang_at_wake": True}}, "the baseline server did not wake up within 1 s*"),
+        ("hang_at_sleep", "/sleep", "the baseline server did not go to sleep within 1 s*"),
+        ("hang_at_wake", "/wake_up", "the baseline server did not wake up within 1 s*"),
     ],
 )
 def test_a_server_that_does_not_change_in_time_is_an_error(
-    fake: dict[str, Any],
+    knob: str,
+    hangs: str,
     said: str,
+    *,
     run_gate: Callable[..., pytest.RunResult],
     pretend: Callable[[str], Path],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sleep, "TIMEOUT_S", 1.0)
+    switch = sleep._switch
+
+    def impatient(server: Server, path: str, *, asleep: bool, timeout_s: float) -> None:
+        """Where the server hangs, and nowhere else."""
+        switch(server, path, asleep=asleep, timeout_s=1.0 if path.startswith(hangs) else timeout_s)
+
+    monkeypatch.setattr(sleep, "_switch", impatient)
     pretend("1")
-    result = run_gate("swap", fake=fake)
+    result = run_gate("swap", fake={"baseline": {knob: True}})
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines([said, "*placement: sequential*"])
 

@@ -81,6 +81,7 @@ def looked(request: pytest.FixtureRequest, page: str, tmp_path_factory: pytest.T
         "--headless",
         "--no-sandbox",
         "--disable-gpu",
+        "--disable-dev-shm-usage",  # small in containers
         "--hide-scrollbars",
         f"--user-data-dir={folder}/profile",
         f"--window-size={width},900",
@@ -88,7 +89,7 @@ def looked(request: pytest.FixtureRequest, page: str, tmp_path_factory: pytest.T
         "--dump-dom",
         f"file://{folder}/page.html",
     ]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
     found = re.search(r'<pre id="looked">(.*?)</pre>', done.stdout, re.DOTALL)
     assert found, done.stderr
     data: dict[str, Any] = json.loads(escapes.unescape(found[1]))
