@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-WAIT_S = 10.0
+WAIT_S = 60.0
 """Nothing here takes that long unless it is broken."""
 
 
