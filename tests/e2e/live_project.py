@@ -145,7 +145,7 @@ class LiveProject:
         """End pytest if it runs; its servers go with it."""
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
-            self._process.wait(30)
+            self._process.wait(300)
 
     def server_processes(self) -> list[psutil.Process]:
         """Every process of every server, engines and workers included, whoever their parent is by now."""

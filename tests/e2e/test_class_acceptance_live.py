@@ -36,7 +36,7 @@ def finished(make_project: Callable[[str], LiveProject]) -> Finished:
     project.add_config("eagle3", "../models/smollm2-135m-instruct", draft, max_tokens=24)
     project.add_tests(TESTS)
     project.start()
-    return project.finish(timeout_s=400)
+    return project.finish(timeout_s=3000)
 
 
 @pytest.fixture

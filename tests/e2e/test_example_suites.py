@@ -35,7 +35,7 @@ def copied(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
 def run_suite(root: Path, suite: str, *configs: str) -> tuple[int, str, ResultDocument]:
     given = [f"--specdec-config=example_suites/quickstart/{name}" for name in configs]
     command = [sys.executable, "-m", "pytest", *given, f"--junitxml={suite}.xml", f"example_suites/{suite}"]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=900, check=False)
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=3000, check=False)
     print(done.stdout)  # noqa: T201 - pytest shows it where a test fails
     results = root / ".specdec" / "results.json"
     assert results.exists(), done.stdout + done.stderr
@@ -78,7 +78,7 @@ def test_the_acceptance_procedure_ends_in_an_advice(copied: Path) -> None:
     settings = [f"--specdec-acceptance={one}" for one in (*small, *lax)]
     config = "--specdec-config=example_suites/quickstart/eagle3.json"
     command = [sys.executable, "-m", "pytest", "--pyargs", "pytest_specdec.acceptance", config, *settings]
-    done = subprocess.run(command, cwd=copied, capture_output=True, text=True, timeout=900, check=False)
+    done = subprocess.run(command, cwd=copied, capture_output=True, text=True, timeout=3000, check=False)
     print(done.stdout)  # noqa: T201 - as above
     assert done.returncode == 0, done.stdout + done.stderr
     assert "5 passed, 1 skipped" in done.stdout

@@ -59,7 +59,7 @@ def finished(make_project: Callable[[str], LiveProject]) -> Finished:
             project.add_config(method, SMOLLM2, speculative)
     project.add_tests(TESTS)
     project.start()
-    return project.finish(timeout_s=900)
+    return project.finish(timeout_s=3000)
 
 
 def test_all_gates_pass_and_pytest_says_so(finished: Finished) -> None:

@@ -52,7 +52,7 @@ def assert_the_signal_ends_all(project: LiveProject, pytest_pid: int, number: si
 def test_signalled_while_a_server_loads(project: LiveProject, number: signal.Signals) -> None:
     running = project.start()
     # The API server has started its engine, and neither is ready.
-    project.wait_until(lambda: len(project.server_processes()) > 1, timeout_s=120)
+    project.wait_until(lambda: len(project.server_processes()) > 1, timeout_s=1200)
     assert "warming up" not in project.output
     assert_the_signal_ends_all(project, running.pid, number)
 
@@ -60,5 +60,5 @@ def test_signalled_while_a_server_loads(project: LiveProject, number: signal.Sig
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_signalled_while_requests_run(project: LiveProject, number: signal.Signals) -> None:
     running = project.start()
-    project.wait_until(lambda: "round 1 of" in project.output, timeout_s=300)
+    project.wait_until(lambda: "round 1 of" in project.output, timeout_s=1200)
     assert_the_signal_ends_all(project, running.pid, number)

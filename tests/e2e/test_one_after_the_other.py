@@ -29,7 +29,7 @@ def test_servers_take_turns_and_the_gate_is_judged(make_project: Callable[[str],
     )
     project.add_tests(GATE)
     project.start()
-    finished = project.finish(timeout_s=600)
+    finished = project.finish(timeout_s=3000)
     assert finished.exit_code == 0, finished.output
     comparison = finished.comparison(finished.gate("test_gate"))
     assert [(server.arm, server.launch) for server in comparison.servers] == [

@@ -21,10 +21,10 @@ def finished(make_project: Callable[[str], LiveProject]) -> Finished:
     project.add_config("ngram", "../models/tiny-mimo", NGRAM, load_format="dummy")
     project.add_tests(LONG_MEASUREMENT)
     project.start()
-    project.wait_until(lambda: "round 1 of" in project.output, timeout_s=300)
+    project.wait_until(lambda: "round 1 of" in project.output, timeout_s=1200)
     (server,) = [process for process in project.server_processes() if "--speculative-config" in process.cmdline()]
     server.kill()
-    return project.finish(timeout_s=300)
+    return project.finish(timeout_s=3000)
 
 
 def test_the_gate_is_an_error_and_blocks(finished: Finished) -> None:
