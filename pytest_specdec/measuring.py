@@ -117,11 +117,17 @@ class Measurement:
             warm: What is warm already, such as a baseline that another config has used under the same load; added to.
 
         Raises:
+            WorkloadError: There are too few prompts for so many rounds.
             CannotMeasure: A server did not start or died, requests failed, or a run's numbers must not be believed. The
                 incomplete round (block, where rounds are grouped by arm) is dropped, so that a retry starts it again.
         """
         if self.rounds >= up_to:
             return
+        if self.plan_is_fresh:
+            from pytest_specdec.load.arrivals import plan_requests
+
+            # The last round needs the most: a workload that is too small for it is refused before a server starts.
+            plan_requests(self.workload, self.load, round_index=up_to - 1, fresh=True)
         self.placed = stage.placed
         switched_s = stage.switch_s
         try:

@@ -12,7 +12,7 @@ def test_long(spec_comparison):
     pass
 SUITE
 used() { nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits | awk "{ sum += \$1 } END { print sum }"; }
-servers() { for pid in $(left); do tr '\0' ' ' < "/proc/$pid/cmdline" 2>/dev/null | grep -qE 'python|VLLM' && echo "$pid"; done; }
+servers() { for pid in $(left); do { tr "\0" " " < "/proc/$pid/cmdline"; } 2>/dev/null | grep -qE 'python|VLLM' && echo "$pid"; done; }
 now() { date +%s%3N; } # ms
 {
   echo "before: $(used) MiB in use"

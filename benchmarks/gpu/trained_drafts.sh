@@ -13,7 +13,7 @@ declare -A spec=(
 configs=()
 for id in ${@:-eagle3 draft ngram suffix}; do
   [ -n "${spec[$id]:-}" ] || { echo "no draft $id: ${!spec[*]}" >&2; exit 2; }
-  printf '{"model": "%s", "speculative_config": %s, "serve": {"max_model_len": 2048, "kv_cache_memory_bytes": 17179869184}, "measure": {"rounds": 4, "max_rounds": 6}}' \
+  printf '{"model": "%s", "speculative_config": %s, "serve": {"max_model_len": 2048, "kv_cache_memory_bytes": 17179869184}, "measure": {"rounds": 4, "max_rounds": 4}}' \
     "$SMOLLM2" "${spec[$id]}" > "$work/$id.json"
   configs+=("$work/$id.json")
 done

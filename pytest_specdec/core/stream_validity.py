@@ -10,7 +10,7 @@ from pytest_specdec.core.metrics import chunk_gaps_s, decode_span_s, e2el_s, ttf
 
 if TYPE_CHECKING:
     from pytest_specdec.core.load_spec import LoadSpec
-    from pytest_specdec.core.samples import ArmRun, Comparison, RequestSample
+    from pytest_specdec.core.samples import ArmRun, ClientHealth, Comparison, RequestSample
 
 BUFFERED_SHARE = 0.05
 """A stream whose tokens all arrive within this share of its latency may have been held back."""
@@ -21,6 +21,8 @@ TPOT_SLACK_S = 0.0005
 """Client and server may differ by 10 % and half a millisecond: the server stops its clock before the last token travels."""
 LAG_S = 0.005
 """An event loop may always be that late."""
+_BUSY_SHARE = 0.8
+"""Of a core: below it the load generator had time to spare."""
 SEND_RATE = 0.95
 NORMAL_THROTTLING = ("software power cap", "sync boost", "display clock setting")
 """A device at its power limit is what full load looks like; the others mean that something is wrong with it."""
@@ -63,8 +65,18 @@ def _check_server_tpot(run: ArmRun) -> None:
         raise InvalidMeasurement(
             f"round {run.round + 1}, {run.arm}: this client saw a mean TPOT of {1000 * client_s:.2f} ms, the server itself "
             f"{1000 * server_s:.2f} ms",
-            remedy="Something between them delays or bundles the stream, or the load generator is the bottleneck.",
+            remedy=_what_delays(run.client),
         )
+
+
+def _what_delays(client: ClientHealth) -> str:
+    if client.p99_loop_lag_s > LAG_S or client.cpu_share > _BUSY_SHARE:
+        return "Something between them delays or bundles the stream, or the load generator is the bottleneck."
+    return (
+        f"The load generator was in time ({1000 * client.p99_loop_lag_s:.1f} ms late at the 99th percentile, "
+        f"{client.cpu_share:.0%} of a core), so the stream is late before it: vLLM's API server cannot keep up "
+        "(more processes: --api-server-count), or a proxy bundles it."
+    )
 
 
 def _server_mean(total_s: float | None, count: int | None) -> float | None:

@@ -89,6 +89,22 @@ def test_a_client_that_disagrees_with_the_servers_own_tpot_is_invalid(factor: fl
     assert "saw a mean TPOT of 7.00 ms" in text
 
 
+@pytest.mark.parametrize(
+    ("health", "says"),
+    [
+        ({"p99_loop_lag_s": 0.001, "cpu_share": 0.2}, "1.0 ms late at the 99th percentile, 20% of a core"),
+        ({"p99_loop_lag_s": 0.001, "cpu_share": 0.95}, "or the load generator is the bottleneck"),
+        ({"p99_loop_lag_s": 0.01, "cpu_share": 0.2}, "or the load generator is the bottleneck"),
+    ],
+)
+def test_a_late_stream_is_laid_on_the_client_only_when_it_was_busy_or_late(health: dict[str, float], says: str) -> None:
+    comparison = with_client(build_comparison(), **health)
+    slow = change_counters(comparison, tpot_sum_s=1e-6, tpot_count=len(comparison.runs[0].successes))
+    with pytest.raises(InvalidMeasurement, match="this client saw a mean TPOT") as raised:
+        check_comparison(slow)
+    assert says in raised.value.remedy
+
+
 def test_small_disagreements_with_the_server_are_tolerated() -> None:
     comparison = build_comparison()
     seconds = comparison.arm("specdec")[0].counters.tpot_sum_s

@@ -44,6 +44,19 @@ def test_a_key_that_this_vllm_does_not_know_is_an_error_in_set_up_and_nothing_is
     assert not (pytester.path / "started").exists()
 
 
+def test_a_workload_too_small_for_rounds_of_fresh_prompts_is_refused_before_a_server_starts(
+    pytester: pytest.Pytester, write_config: Callable[..., Path], write_gate: Callable[..., Path]
+) -> None:
+    config = write_config(speculative_config={"method": "suffix"}, measure={"rounds": 9, "max_rounds": 9})
+    write_gate()
+    result = pytester.runpytest(f"--specdec-config={config}")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        ["*round 9 needs prompts that no earlier round had*", "*Provide 72 prompts for 9 rounds of 8*"]
+    )
+    assert not list((pytester.path / ".specdec").rglob("*.log"))
+
+
 def test_where_the_version_cannot_be_asked_the_doubt_stands_beside_the_figures(
     pytester: pytest.Pytester, write_config: Callable[..., Path], write_gate: Callable[..., Path]
 ) -> None:
