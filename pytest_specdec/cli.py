@@ -20,6 +20,7 @@ from pytest_specdec.commands import (
     judge,
     offline,
     report,
+    rules,
     schema,
     show,
     validate,
@@ -42,6 +43,7 @@ COMMANDS = {
     "compare": compare,
     "history": history,
     "export": export,
+    "rules": rules,
     "schema": schema,
 }
 

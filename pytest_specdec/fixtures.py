@@ -9,6 +9,7 @@ import pytest
 from pytest_specdec.marker import measures
 
 if TYPE_CHECKING:
+    from pytest_specdec.canary_gates import SpecCanary
     from pytest_specdec.core.config import SpecConfig
     from pytest_specdec.gates import Gates
     from pytest_specdec.handed import SpecComparison, SpecServers
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 GATES: pytest.StashKey[Gates] = pytest.StashKey()
 DYNAMIC = "specdec-dynamic"
 """Name of the plugin that derives configs."""
+
+CANARY = "specdec-canary"
+"""Name of the plugin that judges live traffic."""
 
 UNCONFIGURED: pytest.StashKey[bool] = pytest.StashKey()
 """Whether measuring tests were skipped for want of a config."""
@@ -46,6 +50,19 @@ def spec_comparison(request: pytest.FixtureRequest, spec_target: SpecConfig) -> 
     item = cast("pytest.Function", request.node)
     assert measures(item)  # noqa: S101 - the fixture itself is what makes it so
     return request.config.stash[GATES].measure(item, spec_target)
+
+
+@pytest.fixture
+def spec_canary(request: pytest.FixtureRequest) -> SpecCanary:
+    """Judges this test's objectives on live traffic from ``--specdec-prometheus``; nothing is started.
+
+    Not being able to is an error in the test's set-up. Objectives that are missed fail the test after its body.
+    """
+    gates = request.config.pluginmanager.get_plugin(CANARY)
+    if gates is None:
+        pytest.skip("no live traffic to judge: give --specdec-prometheus=URL and both selectors")
+    canary: SpecCanary = gates.judge(cast("pytest.Function", request.node))
+    return canary
 
 
 @pytest.fixture

@@ -304,8 +304,11 @@ class Gates:
             return None
         if self.options.require:
             return "no gate was judged, and --specdec-require asks for one"
-        if self.configs and any(is_gate(item) for item in session.items):
-            lines = ["a config was given and gates were selected, but none was judged"]
+        live = self.config.getoption("specdec_prometheus")
+        if (self.configs or live) and any(is_gate(item) for item in session.items):
+            lines = [
+                f"{'a config' if self.configs else 'a Prometheus'} was given and gates were selected, but none was judged"
+            ]
             lines += [f"  skipped: {reason}" for reason in [*self._skipped][:_REASONS]]
             if (more := len(self._skipped) - _REASONS) > 0:
                 lines.append(f"  and {more} more reason{'s' if more > 1 else ''}")

@@ -7,6 +7,7 @@ import pytest
 SLO_MARK = "spec_slo"
 LOAD_MARK = "spec_load"
 MEASURING_FIXTURE = "spec_comparison"
+LIVE_FIXTURE = "spec_canary"
 
 MARKERS = (
     (
@@ -26,8 +27,8 @@ def is_gate(item: pytest.Item) -> bool:
 
 
 def measures(item: pytest.Function) -> bool:
-    """Whether the test asks for a comparison, itself or through another fixture."""
-    return MEASURING_FIXTURE in item.fixturenames
+    """Whether the test asks for a comparison or for live traffic, itself or through another fixture."""
+    return MEASURING_FIXTURE in item.fixturenames or LIVE_FIXTURE in item.fixturenames
 
 
 def is_marked(item: pytest.Item) -> bool:

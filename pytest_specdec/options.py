@@ -110,6 +110,18 @@ def add_options(parser: pytest.Parser) -> None:
     group.addoption(
         "--specdec-history", metavar="DIR", help="where saved results are (default: history in the result folder)"
     )
+    group.addoption(
+        "--specdec-prometheus",
+        metavar="URL",
+        help="judge tests with the fixture spec_canary on live traffic that this Prometheus has scraped; start nothing for them",
+    )
+    group.addoption(
+        "--specdec-canary-baseline",
+        metavar="SELECTOR",
+        help="labels of the servers without speculation, such as '{version=\"stable\"}'",
+    )
+    group.addoption("--specdec-canary-specdec", metavar="SELECTOR", help="labels of the servers with speculation")
+    group.addoption("--specdec-canary-window", metavar="TIME", help="the last 30m (default), 6h, 1d of both")
     parser.addini("specdec_history", "where saved results are (default: history in the result folder)")
     parser.addini("specdec_report", "reports to write, KIND[:PATH], one a line", type="linelist")
     parser.addini("specdec_job_summary", "append to GITHUB_STEP_SUMMARY where it is set", type="bool", default=True)
@@ -127,6 +139,8 @@ def add_options(parser: pytest.Parser) -> None:
 
 
 def asked(config: pytest.Config) -> bool:
-    """Whether this run has anything to do with speculative decoding: a config, or the demand that there be gates."""
+    """Whether this run has anything to do with speculative decoding: a config, live traffic, or the demand that there be gates."""
     names = ("specdec_config", "specdec_require")
-    return any(config.getoption(name) or config.getini(name) for name in names)
+    return bool(config.getoption("specdec_prometheus")) or any(
+        config.getoption(name) or config.getini(name) for name in names
+    )

@@ -12,10 +12,12 @@ import pytest
 
 from pytest_specdec import marker, options
 from pytest_specdec.fixtures import (
+    CANARY,
     DYNAMIC,
     GATES,
     UNCONFIGURED,
     assert_lossless,
+    spec_canary,
     spec_comparison,
     spec_servers,
     spec_target,
@@ -24,7 +26,7 @@ from pytest_specdec.fixtures import (
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-__all__ = ["assert_lossless", "spec_comparison", "spec_servers", "spec_target"]
+__all__ = ["assert_lossless", "spec_canary", "spec_comparison", "spec_servers", "spec_target"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -66,6 +68,10 @@ def pytest_configure(config: pytest.Config) -> None:
         from pytest_specdec.history_hooks import HistoryHooks
 
         config.pluginmanager.register(HistoryHooks.asked_for(config, gates), "specdec-history")
+    if config.getoption("specdec_prometheus"):
+        from pytest_specdec.canary_gates import CanaryGates
+
+        config.pluginmanager.register(CanaryGates.asked_for(config, gates), CANARY)
     from pytest_specdec.report_hooks import ReportHooks
 
     reports = ReportHooks.asked_for(config, gates)

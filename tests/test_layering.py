@@ -17,7 +17,17 @@ LAYERS = {
     "exchange": {"core", "exchange"},
     "commands": {"commands", "core", "serving", "load", "reporting", "exchange"},
     "testing": {"testing"},
-    "acceptance": {"acceptance", "core", "serving", "load", "commands", "fixtures", "handed", "workload_search"},
+    "acceptance": {
+        "acceptance",
+        "core",
+        "serving",
+        "load",
+        "commands",
+        "fixtures",
+        "handed",
+        "canary_gates",
+        "workload_search",
+    },
 }
 WITH_PYTEST = {
     "plugin.py",
@@ -28,6 +38,8 @@ WITH_PYTEST = {
     "options.py",
     "settings.py",
     "gates.py",
+    "canary_gates.py",
+    "objective_listing.py",
     "gate_records.py",
     "previews.py",
     "dynamic_gates.py",

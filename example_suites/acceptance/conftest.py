@@ -16,9 +16,13 @@ _SAID = pytest.StashKey[dict[str, list[str]]]()
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One test per class of traffic, and one per load, each with its marks."""
-    if not {"traffic_class", "load_point"} & set(metafunc.fixturenames):
+    if not {"traffic_class", "load_point", "live_traffic"} & set(metafunc.fixturenames):
         return
     conditions = conditions_of(metafunc.config)
+    if "live_traffic" in metafunc.fixturenames:
+        objectives = pytest.mark.spec_slo(**conditions.procedure.live_objectives)
+        metafunc.parametrize("live_traffic", [pytest.param("live", marks=objectives)])
+        return
     if "traffic_class" in metafunc.fixturenames:
         length = pytest.mark.spec_slo(min_acceptance_length=conditions.procedure.acceptance_length)
         rows = [pytest.param(name, marks=[_load(conditions, name, "low"), length]) for name in conditions.workloads]

@@ -1,6 +1,6 @@
 """Does speculative decoding pay here? Five steps, and an advice at the end of the run.
 
-Steps 1, 2 and 5 advise and do not fail; what misses a threshold in steps 3 and 4 blocks.
+Steps 1 and 2 advise and do not fail; what misses a threshold in steps 3, 4 and 5 blocks. Step 5 is for ``--specdec-prometheus``.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from pytest_specdec import SpecComparison
     from pytest_specdec.acceptance.conditions import Conditions
+    from pytest_specdec.canary_gates import SpecCanary
     from pytest_specdec.core.config import SpecConfig
 
     Say = Callable[[str], None]
@@ -39,17 +40,15 @@ def test_2_proposer(spec_target: SpecConfig, conditions: Conditions, say: Say, r
 
 def test_3_acceptance(spec_comparison: SpecComparison, traffic_class: str, say: Say) -> None:
     """Is enough of what is drafted accepted, for every class of traffic?"""
-    say(f"{traffic_class}: {verdict_words(spec_comparison)}")
+    say(f"{traffic_class}: {verdict_words(spec_comparison.verdicts)}")
 
 
 def test_4_load(spec_comparison: SpecComparison, load_point: str, say: Say) -> None:
     """At low load answers must come faster, at high load throughput must hold."""
-    say(f"{load_point} load: {verdict_words(spec_comparison)}")
+    say(f"{load_point} load: {verdict_words(spec_comparison.verdicts)}")
 
 
-def test_5_canary(spec_target: SpecConfig, say: Say) -> None:
-    """The same objectives on live traffic, before all of it goes there."""
-    say(
-        f"roll {spec_target.id} out to a canary, and hold P95 latency, acceptance and out-of-memory restarts against these results"
-    )
-    pytest.skip("live servers cannot be judged yet: watch the canary's own metrics")
+@pytest.mark.usefixtures("live_traffic")
+def test_5_canary(spec_canary: SpecCanary, say: Say) -> None:
+    """The same objectives on live traffic of a canary, from the Prometheus that watches it, before all traffic goes there."""
+    say(verdict_words(spec_canary.verdicts))

@@ -47,6 +47,22 @@ def goodput(evidence: Evidence, requirement: Requirement) -> Estimate:
     )
 
 
+def failure_share(evidence: Evidence, requirement: Requirement) -> Estimate:
+    """Share of attempted requests of the speculating server that did not succeed, with the interval of goodput without limits."""
+    succeeded, worth, interval = _share(evidence, requirement, "specdec", evidence.level)
+    needed = requests_needed(wilson_needs(1 - requirement.required, evidence.level), worth, evidence)
+    return Estimate(
+        value=1 - succeeded,
+        low=None if interval.high is None else 1 - interval.high,
+        high=None if interval.low is None else 1 - interval.low,
+        level=evidence.level,
+        samples=_attempted(evidence, "specdec"),
+        basis=interval.basis,
+        limited_by=interval.limited_by,
+        needed_requests=needed if 1 - succeeded <= requirement.required else None,
+    )
+
+
 def goodput_gain(evidence: Evidence, requirement: Requirement) -> Estimate:
     """Share of good requests of the speculating server / that of the baseline - 1.
 

@@ -283,6 +283,16 @@ _ENTRIES = (
         estimator="goodput:goodput",
     ),
     Objective(
+        "max_failure_share",
+        unit="fraction",
+        direction="lower",
+        kind="limit",
+        summary="share of attempted requests that the speculating server fails",
+        values=slo_values.share,
+        estimator="goodput:failure_share",
+        needs="max_failures above 0, or live traffic: otherwise any failure is an error",
+    ),
+    Objective(
         "max_kv_capacity_loss",
         unit="fraction",
         direction="lower",

@@ -54,6 +54,22 @@ class Procedure:
     """Share of an answer that could be looked up in prompt and answer, from which on ngram and suffix are worth a try."""
     busy: float = 0.85
     """Share of the machine that others may use before step 1 warns."""
+    failures: float = 0.01
+    """Of a canary: share of requests that may fail."""
+    tpot_p95_ms: float | None = None
+    """Of a canary, likewise; None: not judged."""
+    ttft_p95_ms: float | None = None
+
+    @property
+    def live_objectives(self) -> dict[str, float]:
+        """What a canary must meet, as ``spec_slo`` takes it."""
+        limits = {"tpot_p95_ms": self.tpot_p95_ms, "ttft_p95_ms": self.ttft_p95_ms}
+        return {
+            "min_acceptance_length": self.acceptance_length,
+            "tpot_gain": self.tpot_gain,
+            "max_failure_share": self.failures,
+            **{name: limit for name, limit in limits.items() if limit is not None},
+        }
 
     @property
     def thresholds(self) -> Thresholds:
@@ -81,6 +97,13 @@ def _whole(least: int) -> Callable[[str], Any]:
     return read
 
 
+def _above_zero(text: str) -> float:
+    value = _number(0, math.inf)(text)
+    if not value:
+        raise ValueError
+    return float(value)
+
+
 def _goal(text: str) -> str:
     if text not in get_args(Goal):
         raise ValueError
@@ -95,6 +118,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 _CONCURRENCY = "a whole number of at least 1"
+_MILLISECONDS = "milliseconds, above 0"
 _SHARE = "a fraction of at least 0 and below 1, such as 0.3"
 _READERS: dict[str, tuple[Callable[[str], Any], str]] = {
     "goal": (_goal, "latency, throughput or both"),
@@ -110,6 +134,9 @@ _READERS: dict[str, tuple[Callable[[str], Any], str]] = {
     "rounds": (_whole(2), "a whole number of at least 2"),
     "repetition": (_number(0, 1), _SHARE),
     "busy": (_number(0, 1), _SHARE),
+    "failures": (_number(0, 1), _SHARE),
+    "tpot_p95_ms": (_above_zero, _MILLISECONDS),
+    "ttft_p95_ms": (_above_zero, _MILLISECONDS),
 }
 """What reads each setting (a ValueError where it cannot), and what it needs in words."""
 

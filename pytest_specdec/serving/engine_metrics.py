@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pytest_specdec.core.metric_names import COUNTS, PER_POSITION
 from pytest_specdec.core.samples import ServerCounters
-from pytest_specdec.serving.prometheus import COUNTS, PER_POSITION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -12,6 +12,7 @@ import math
 from typing import TYPE_CHECKING, TypeVar
 
 from pytest_specdec.core.errors import ScrapeError
+from pytest_specdec.core.metric_names import COUNTS, PER_POSITION, PREFIX, SECONDS
 from pytest_specdec.core.samples import ServerCounters
 
 if TYPE_CHECKING:
@@ -21,26 +22,6 @@ if TYPE_CHECKING:
 
 _Number = TypeVar("_Number", int, float)
 
-_PREFIX = "vllm:"
-COUNTS = {
-    "drafts": "vllm:spec_decode_num_drafts_total",
-    "draft_tokens": "vllm:spec_decode_num_draft_tokens_total",
-    "accepted_tokens": "vllm:spec_decode_num_accepted_tokens_total",
-    "decode_steps": "vllm:inter_token_latency_seconds_count",
-    "generation_tokens": "vllm:generation_tokens_total",
-    "prompt_tokens": "vllm:prompt_tokens_total",
-    "finished_requests": "vllm:request_success_total",
-    "preemptions": "vllm:num_preemptions_total",
-    "prefix_cache_queries": "vllm:prefix_cache_queries_total",
-    "prefix_cache_hits": "vllm:prefix_cache_hits_total",
-    "tpot_count": "vllm:request_time_per_output_token_seconds_count",
-    "ttft_count": "vllm:time_to_first_token_seconds_count",
-}
-_SECONDS = {
-    "tpot_sum_s": "vllm:request_time_per_output_token_seconds_sum",
-    "ttft_sum_s": "vllm:time_to_first_token_seconds_sum",
-}
-PER_POSITION = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
 _SPECULATION = ("drafts", "draft_tokens", "accepted_tokens")
 _UNFINISHED = ("vllm:num_requests_running", "vllm:num_requests_waiting")
 _PROCESS_START = "process_start_time_seconds"
@@ -71,8 +52,8 @@ def parse_scrape(text: str) -> ServerCounters:
     return ServerCounters(
         **counts,
         accepted_per_position=_per_position(samples),
-        tpot_sum_s=_seconds(samples, _SECONDS["tpot_sum_s"]),
-        ttft_sum_s=_seconds(samples, _SECONDS["ttft_sum_s"]),
+        tpot_sum_s=_seconds(samples, SECONDS["tpot_sum_s"]),
+        ttft_sum_s=_seconds(samples, SECONDS["ttft_sum_s"]),
     )
 
 
@@ -118,7 +99,7 @@ def difference(before: ServerCounters, after: ServerCounters) -> ServerCounters:
             )
     deltas = {
         field: _grown(field, getattr(before, field), getattr(after, field))
-        for field in (*COUNTS, *_SECONDS)
+        for field in (*COUNTS, *SECONDS)
         if getattr(before, field) is not None and getattr(after, field) is not None
     }
     return dataclasses.replace(
@@ -142,7 +123,7 @@ def _samples(text: str) -> list[Sample]:
 
 
 def _vllm_samples(text: str) -> list[Sample]:
-    samples = [sample for sample in _samples(text) if sample.name.startswith(_PREFIX)]
+    samples = [sample for sample in _samples(text) if sample.name.startswith(PREFIX)]
     if not samples:
         raise ScrapeError(
             "no line starts with 'vllm:', so these are not vLLM's counters",
@@ -152,7 +133,7 @@ def _vllm_samples(text: str) -> list[Sample]:
 
 
 def _refuse_mixtures(samples: Iterable[Sample]) -> None:
-    known = {*COUNTS.values(), *_SECONDS.values(), PER_POSITION}
+    known = {*COUNTS.values(), *SECONDS.values(), PER_POSITION}
     models: set[str] = set()
     seen: set[tuple[str, tuple[tuple[str, str], ...]]] = set()
     for sample in samples:

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_specdec.core.errors import CannotMeasure
 from pytest_specdec.core.evidence import Evidence
-from pytest_specdec.core.goodput import good_requests_per_s, goodput, goodput_gain
+from pytest_specdec.core.goodput import failure_share, good_requests_per_s, goodput, goodput_gain
 from pytest_specdec.core.verdict import Estimate, Requirement
 from tests.core.comparison_builder import build_comparison, change_samples
 
@@ -107,3 +107,16 @@ def test_a_baseline_without_a_good_request_gives_no_gain() -> None:
 
 def test_good_requests_per_second_are_told_beside_the_share() -> None:
     assert good(build_comparison(), ttft_ms=500).remark.endswith("good requests per second")
+
+
+def test_failures_are_what_goodput_without_limits_leaves() -> None:
+    comparison = change_samples(
+        build_comparison(requests=16),
+        lambda one: replace(one, error="HTTP 500", token_times_s=()) if one.index == 3 else one,
+        arm="specdec",
+    )
+    estimate = failure_share(Evidence(comparison, 0.95), Requirement("max_failure_share", 0.1))
+    assert estimate.value == pytest.approx(1 / 16)
+    assert estimate.low is not None
+    assert estimate.high is not None
+    assert 0 <= estimate.low < 1 / 16 < estimate.high < 0.4

@@ -54,6 +54,7 @@ def test_the_documented_objectives_are_there() -> None:
         "class_tpot_gain",
         "min_throughput_tok_s",
         "min_goodput",
+        "max_failure_share",
         "max_startup_s",
         "max_kv_capacity_loss",
         "max_gpu_memory_gib",
