@@ -75,9 +75,9 @@ def _estimator(name: str) -> Estimator | None:
 
 def _check(window: LiveWindow) -> None:
     base, spec = window.baseline, window.specdec
-    if base.total("drafts"):
+    if "drafts" in base.counts:
         raise InvalidMeasurement(
-            f"the baseline speculates too: servers of {base.selector} counted {base.total('drafts'):.0f} drafts",
+            f"the baseline speculates too: servers of {base.selector} count drafts ({base.total('drafts'):.0f} in the window)",
             remedy="Choose labels that only the servers without speculation have.",
         )
     if "drafts" not in spec.counts:
@@ -91,6 +91,11 @@ def _check(window: LiveWindow) -> None:
             f"a speculating server restarted {times} within the window",
             remedy="Look for out-of-memory kills in its events and its log; the draft takes memory of its own. A restart that was "
             "meant to be is left out by a shorter window.",
+        )
+    if not spec.total("drafts"):
+        raise InvalidMeasurement(
+            f"speculation was not active: not one draft by servers of {spec.selector} in the window",
+            remedy="Has it had traffic? Otherwise look into its log for what became of the draft.",
         )
     for arm in (base, spec):
         if not arm.total("finished_requests"):

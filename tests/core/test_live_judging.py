@@ -155,6 +155,7 @@ def test_what_counters_do_not_tell_is_refused() -> None:
     [
         (replace(WINDOW, baseline=WINDOW.specdec), "the baseline speculates too"),
         (replace(WINDOW, specdec=WINDOW.baseline), "speculation is not on"),
+        (replace(WINDOW, specdec=arm(speculating=True, drafts=0.0)), "speculation was not active: not one draft"),
         (replace(WINDOW, specdec=replace(WINDOW.specdec, restarts=2)), "restarted 2 times within the window"),
     ],
 )
