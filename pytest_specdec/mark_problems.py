@@ -12,7 +12,7 @@ from pytest_specdec.core.suggest import did_you_mean
 from pytest_specdec.core.sweep import check_requirement, loads_of
 from pytest_specdec.core.workload_mix import mix_parts
 from pytest_specdec.mark_merging import Placed, load_layers, placed
-from pytest_specdec.marker import LOAD_MARK, MEASURING_FIXTURE, SLO_MARK, measures
+from pytest_specdec.marker import LOAD_MARK, MEASURING_FIXTURE, SLO_MARK, judges_live, measures
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +34,7 @@ def problems_of(item: pytest.Function, *, gates_run: bool) -> list[str]:
     problems = [f"{SLO_MARK}: {text}" for p in slo for text in _slo_problems(p.mark)]
     problems += [f"{LOAD_MARK}: {text}" for p in load for text in _load_problems(p.mark)]
     problems += _twice(slo)
-    if not measures(item):
+    if not (measures(item) or judges_live(item)):
         problems += [
             f"{p.mark.name}: the test does not use the fixture {MEASURING_FIXTURE!r}, so nothing would be measured; "
             f"add it to the test's arguments, or remove the mark"

@@ -22,13 +22,19 @@ MARKERS = (
 
 
 def is_gate(item: pytest.Item) -> bool:
-    """Whether the plugin judges this test: it measures, and it has an objective."""
-    return isinstance(item, pytest.Function) and measures(item) and item.get_closest_marker(SLO_MARK) is not None
+    """Whether the plugin judges this test: it measures or looks at live traffic, and it has an objective."""
+    judged = isinstance(item, pytest.Function) and (measures(item) or judges_live(item))
+    return judged and item.get_closest_marker(SLO_MARK) is not None
 
 
 def measures(item: pytest.Function) -> bool:
-    """Whether the test asks for a comparison or for live traffic, itself or through another fixture."""
-    return MEASURING_FIXTURE in item.fixturenames or LIVE_FIXTURE in item.fixturenames
+    """Whether the test asks for a comparison, itself or through another fixture."""
+    return MEASURING_FIXTURE in item.fixturenames
+
+
+def judges_live(item: pytest.Function) -> bool:
+    """Whether the test asks for live traffic, likewise."""
+    return LIVE_FIXTURE in item.fixturenames
 
 
 def is_marked(item: pytest.Item) -> bool:
