@@ -18,6 +18,7 @@ import pytest
 import yaml
 
 from pytest_specdec.cli import COMMANDS
+from tests.exact_times import ON_SCHEDULE, STAMPED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,18 +111,19 @@ def test_suite_job_on_cpu_runs_as_written(tmp_path: Path, floor: float, passes: 
         "model": "stand-in/model",
         "speculative_config": speculation,
         "command": [sys.executable, "-m", "pytest_specdec.testing.fake_vllm"],
-        "env": {"FAKE_VLLM": json.dumps({"tpot_ms": 30, "ttft_ms": 20, "specdec": {"acceptance_length": 2.4}})},
+        "env": {
+            "FAKE_VLLM": json.dumps({"tpot_ms": 30, "ttft_ms": 20, **STAMPED, "specdec": {"acceptance_length": 2.4}})
+        },
     }
     (suite / "stand-in.json").write_text(json.dumps(stand_in))
     # What is shown is that the steps are right, on machines that have other things to do meanwhile.
-    (tmp_path / "conftest.py").write_text(
-        "from pytest_specdec.core import stream_validity\nstream_validity.LAG_S = 10.0\n"
-    )
+    (tmp_path / "conftest.py").write_text(ON_SCHEDULE)
     job = yaml.safe_load((FOLDER / "spec-cpu.yml").read_text())["jobs"]["suite"]
     scripts = {step["name"]: step["run"] for step in job["steps"] if "run" in step}
     assert list(scripts) == ["Install", "Validate the configs", "Gates on stand-in servers"]
     summary = tmp_path / "summary.md"
     environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "GITHUB_STEP_SUMMARY": str(summary)}
+    environment["TMPDIR"] = str(tmp_path)  # gates of one machine wait for each other there; these need no device
     environment.pop("PYTEST_ADDOPTS", None)
     codes = [
         subprocess.run(
