@@ -26,6 +26,8 @@ from pytest_specdec.fixtures import (
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+    from pytest_specdec.gates import Gates
+
 __all__ = ["assert_lossless", "spec_canary", "spec_comparison", "spec_servers", "spec_target"]
 
 
@@ -60,6 +62,11 @@ def pytest_configure(config: pytest.Config) -> None:
     gates = Gates.opened(config, read_options(config))
     config.stash[GATES] = gates
     config.pluginmanager.register(gates, "specdec-gates")
+    _register_asked_for(config, gates)
+
+
+def _register_asked_for(config: pytest.Config, gates: Gates) -> None:
+    """What only some runs need, beside the gates."""
     if gates.options.dynamic:
         from pytest_specdec.dynamic_gates import DynamicGates
 
