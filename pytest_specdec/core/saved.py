@@ -50,13 +50,13 @@ class StoredRun:
 
     @property
     def comparisons(self) -> dict[str, Comparison]:
-        """What may be compared with."""
+        """What may be compared with: no measurement that broke off before its first verdict."""
         missed = (gate for gate in self.document.gates if gate.outcome in ("failed", "xfailed") and self.proven_only)
         failed = {key for gate in missed for key in (gate.comparison, *gate.points)}
         return {
             key: one
             for key, one in self.document.comparisons.items()
-            if one.rounds and not one.is_self_test and key not in failed
+            if one.rounds >= one.load.rounds and not one.is_self_test and key not in failed
         }
 
 

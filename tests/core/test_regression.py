@@ -183,6 +183,13 @@ def test_run_whose_gate_failed_is_no_reference_unless_it_is_asked_for() -> None:
     assert pick(now, [stored(now, failed=True, proven_only=False)], where="x.json").name == "before"
 
 
+def test_measurement_that_broke_off_is_no_reference() -> None:
+    now = build_comparison()
+    broken_off = replace(now, runs=now.runs[:4])
+    assert broken_off.rounds == 2
+    assert pick(now, [stored(broken_off, name="broken"), stored(now, name="whole")], where="the folder").name == "whole"
+
+
 def test_error_says_what_differs_from_the_nearest() -> None:
     now = build_comparison()
     far = replace(now, num_speculative_tokens=5, device="NVIDIA A100")
