@@ -276,7 +276,7 @@ _ESTIMATORS: dict[str, Estimator] = {
 def _advice(window: LiveWindow, requirement: Requirement) -> str:
     quantity, _, statistic = requirement.objective.removesuffix("_ms").rpartition("_")
     histogram = window.specdec.histograms.get(quantity)
-    if histogram is None or statistic == "mean":
+    if histogram is None or not statistic.startswith("p"):
         return "a longer window, or more traffic, makes the interval narrower"
     limit_s = requirement.required / 1000
     bounds = [bound for bound in histogram.bounds_s if math.isfinite(bound)]

@@ -125,7 +125,11 @@ def test_gain_that_differs_from_slice_to_slice_is_not_proven() -> None:
     histograms = {**WINDOW.specdec.histograms, "tpot": replace(WINDOW.specdec.histograms["tpot"], sums_s=noisy)}
     window = replace(WINDOW, specdec=replace(WINDOW.specdec, histograms=histograms))
     assert verdict("tpot_gain", 0.25).outcome == "ok"
-    assert verdict("tpot_gain", 0.25, window).outcome == "unsure"
+    unsure = verdict("tpot_gain", 0.25, window)
+    assert (unsure.outcome, unsure.advice) == (
+        "unsure",
+        "a longer window, or more traffic, makes the interval narrower",
+    )
 
 
 def test_failures_count_errors_and_5xx() -> None:
