@@ -30,7 +30,8 @@ class _Part(BaseModel):
 
 
 class _Value(_Part):
-    value: float | list[float]
+    value: Any
+    """A number, or a list of them; what other metrics have is not read."""
     unit: str = ""
 
 
@@ -90,7 +91,7 @@ def read_aiperf(lines: Sequence[Any], where: str) -> ForeignRun:
         missing["acceptance"] = f"AIPerf has it only from {WHERE_FROM}"
     if counters.accepted_per_position is None:
         missing["positions"] = missing.get("acceptance", "the server told no histogram")
-    if not all("inter_chunk_latency" in one.metrics or _tokens(one) == 1 for one in good):
+    if not all("inter_chunk_latency" in one.metrics or _count(one, "output_sequence_length") == 1 for one in good):
         missing["chunk times"] = "these records have no inter_chunk_latency"
     return ForeignRun(
         tool=TOOL,
@@ -107,9 +108,9 @@ def read_aiperf(lines: Sequence[Any], where: str) -> ForeignRun:
     )
 
 
-def _tokens(record: _Record) -> int | None:
-    found = record.metrics.get("output_sequence_length")
-    return int(found.value) if found is not None and isinstance(found.value, float) else None
+def _count(record: _Record, name: str) -> int | None:
+    found = record.metrics.get(name)
+    return int(found.value) if found is not None and isinstance(found.value, int | float) else None
 
 
 def _seconds(record: _Record, name: str, place: str) -> list[float]:
@@ -122,6 +123,8 @@ def _seconds(record: _Record, name: str, place: str) -> list[float]:
             remedy="TTFT and TPOT need a streamed answer: run aiperf profile with --streaming.",
         )
     values = found.value if isinstance(found.value, list) else [found.value]
+    if not all(isinstance(value, int | float) for value in values):
+        raise ResultFileError(f"{name} is no number", where=place, remedy="Is the file whole and unedited?")
     return [_SECONDS[found.unit] * value for value in values]
 
 
@@ -131,7 +134,7 @@ def _sample(index: int, record: _Record, start_ns: int, where: str) -> RequestSa
     if record.error is not None or record.metadata.was_cancelled:
         error = record.error or {"message": "cancelled"}
         return failed_sample(index, sent_s=sent_s, error=str(error.get("message") or error.get("type") or error))
-    tokens = _tokens(record)
+    tokens = _count(record, "output_sequence_length")
     if not tokens:
         raise ResultFileError(
             "output_sequence_length is missing", where=place, remedy="AIPerf counts tokens for models that it knows."
@@ -142,12 +145,11 @@ def _sample(index: int, record: _Record, start_ns: int, where: str) -> RequestSa
         times_s = tuple(itertools.accumulate(_seconds(record, "inter_chunk_latency", place), initial=first_s))
     else:
         times_s = (first_s, last_s) if last_s > first_s else (first_s,)
-    prompt = record.metrics.get("input_sequence_length")
     return sample(
         index,
         sent_s=sent_s,
         token_times_s=times_s,
-        prompt_tokens=int(prompt.value) if prompt is not None and isinstance(prompt.value, float) else None,
+        prompt_tokens=_count(record, "input_sequence_length"),
         completion_tokens=tokens,
         spec=record.spec_decode_acceptance.stats() if record.spec_decode_acceptance else None,
     )

@@ -197,3 +197,14 @@ def test_failed_request_of_aiperf_keeps_its_reason(tmp_path: Path) -> None:
     (tmp_path / "r.jsonl").write_text("\n".join(map(json.dumps, records)))
     (run,) = read_arm([tmp_path / "r.jsonl"])
     assert [one.error for one in run.samples if one.error] == ["boom"]
+
+
+def test_aiperf_metric_that_is_no_number_matters_where_it_is_read(tmp_path: Path) -> None:
+    records = [json.loads(line) for line in (BENCH / "aiperf_specdec.jsonl").read_text().splitlines()]
+    records[0]["metrics"]["something_new"] = {"value": {"a": "b"}, "unit": ""}
+    (tmp_path / "r.jsonl").write_text("\n".join(map(json.dumps, records)))
+    assert len(read_arm([tmp_path / "r.jsonl"])[0].samples) == 12
+    records[0]["metrics"]["request_latency"]["value"] = "long"
+    (tmp_path / "r.jsonl").write_text("\n".join(map(json.dumps, records)))
+    with pytest.raises(ResultFileError, match="request_latency is no number"):
+        read_arm([tmp_path / "r.jsonl"])
