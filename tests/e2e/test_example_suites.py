@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_specdec.core import stream_validity
 from pytest_specdec.core.ranking import rankings
 from pytest_specdec.reporting.result_file import read_result
-from tests.e2e.live_project import make_tolerant
+from tests.e2e.live_project import TOLERANCES, make_tolerant
 
 if TYPE_CHECKING:
     from pytest_specdec.core.results import ResultDocument
@@ -42,8 +43,10 @@ def run_suite(root: Path, suite: str, *configs: str) -> tuple[int, str, ResultDo
     return done.returncode, done.stdout, read_result(results)
 
 
-def test_the_quickstart_is_judged_and_ranks_its_configs(copied: Path) -> None:
+def test_the_quickstart_is_judged_and_ranks_its_configs(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether times meet their objectives is up to the machine and what else it has to do; all else is certain."""
+    for name, value in TOLERANCES.items():
+        monkeypatch.setattr(stream_validity, name, value)  # here, too
     exit_code, output, document = run_suite(copied, "quickstart", "")  # the folder, with both configs
     assert [gate.config_id for gate in document.gates] == ["eagle3", "eagle3", "ngram", "ngram"]
     assert exit_code == (0 if all(gate.judgement == "ok" for gate in document.gates) else 1), output
@@ -72,8 +75,8 @@ def test_the_quickstart_is_judged_and_ranks_its_configs(copied: Path) -> None:
 
 def test_the_acceptance_procedure_ends_in_an_advice(copied: Path) -> None:
     small = ("workloads=chat", "requests=4", "max_tokens=16", "rounds=3", "low=1", "high=2")
-    # A tenth of the speed, and less: what is tested is that every step works, on a machine that has other things to do, too.
-    lax = ("acceptance_length=1", "tpot_gain=-9", "throughput_gain=-0.99")
+    # A fifth of the speed, and less: what is tested is that every step works, on a machine that has other things to do, too.
+    lax = ("acceptance_length=1", "tpot_gain=-4.5", "throughput_gain=-0.99")
     settings = [f"--specdec-acceptance={one}" for one in (*small, *lax)]
     config = "--specdec-config=example_suites/quickstart/eagle3.json"
     command = [sys.executable, "-m", "pytest", "--pyargs", "pytest_specdec.acceptance", config, *settings]
