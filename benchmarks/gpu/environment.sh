@@ -33,6 +33,7 @@ gate() {
     python3 -m pytest -p pytest_specdec.plugin -p no:cacheprovider -c "$work/pytest.ini" --rootdir="$work" -v \
     --specdec-dir="$work/$name" "${configs[@]}" "$@") 2>&1 | tee "$RESULTS/$name.txt"
   cp "$work/$name/results.json" "$RESULTS/$name.json" 2>/dev/null
-  (cd "$work/$name" 2>/dev/null && tail -n 40 ./*/*.log > "$RESULTS/$name.logs.txt")
+  # Whole logs: what a start spends its time on stands at their beginning.
+  (cd "$work/$name" 2>/dev/null && tar -czf "$RESULTS/$name.logs.tgz" ./*/*.log)
   gzip -f "$RESULTS/$name.json" 2>/dev/null || true
 }
