@@ -25,7 +25,7 @@ def ready_arm(measurement: Measurement, stage: Stage, arm: Arm) -> Server:
         CannotMeasure: It does not come up.
     """
     server = stage.ready(arm)
-    measurement.servers.setdefault(server.served_name, server)
+    measurement.servers.setdefault(server.identity, server)
     return server
 
 
@@ -59,13 +59,13 @@ def ask_arm(
         CannotMeasure: A server does not come up, or is gone.
     """
     from pytest_specdec.load.asking import ask_all
-    from pytest_specdec.load.measure import Endpoint
+    from pytest_specdec.rounds import endpoint_of
     from pytest_specdec.serving.process import all_alive
 
     server = ready_arm(measurement, stage, arm)
     progress.phase(f"{measurement.config.id}: {what}")
     samples = ask_all(
-        Endpoint(server.base_url, server.served_name),
+        endpoint_of(server),
         plan,
         load,
         alive=all_alive(stage.up()),

@@ -108,6 +108,10 @@ class Gates:
         except ConfigError as error:
             source = "" if options.configs_from.startswith("--") else f" (from {options.configs_from})"
             raise pytest.UsageError(f"speculative config{source}:\n{error}") from None
+        if options.attached and len(configs) > 1:
+            raise pytest.UsageError(
+                f"--specdec-attach: the speculating server has one config, and {len(configs)} were given"
+            )
         return cls(config, options, configs, findings)
 
     # -- before tests run

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pytest_specdec.core.errors import LaunchError
 from pytest_specdec.core.masked_text import masked_text
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from pytest_specdec.progress import Progress
     from pytest_specdec.serving.command import LaunchPlan
     from pytest_specdec.serving.machine import Machine
+    from pytest_specdec.serving.pool import ServerPool
     from pytest_specdec.serving.process import Server
+    from pytest_specdec.settings import Attached
     from pytest_specdec.stage import Stage
 
 
@@ -32,6 +34,7 @@ class ServerSet:
         progress: Told what is started and awaited.
         change_command: The last word on a server's command line.
         machine: What the servers run on; default: this one.
+        attached: Servers to be measured instead of launching any.
         one_by_one: Whether no two servers may start side by side, because their times are to be judged; known only after the collection.
     """
 
@@ -43,7 +46,9 @@ class ServerSet:
         machine: Machine | None = None,
         *,
         one_by_one: Callable[[], bool] = lambda: False,
+        attached: Attached | None = None,
     ) -> None:
+        from pytest_specdec.serving.attached import AttachedPool
         from pytest_specdec.serving.machine import Machine
         from pytest_specdec.serving.pool import ServerPool
 
@@ -51,9 +56,15 @@ class ServerSet:
         self._one_by_one = one_by_one
         self.machine = machine or Machine()
         self._change_command = change_command
-        self.devices = self.machine.devices()
-        self._pool = ServerPool(
-            directory, progress.detail, waiting=progress.phase, devices=[device.index for device in self.devices]
+        self.devices = () if attached else self.machine.devices()
+        self._attached = attached
+        self._pool = (
+            # It has all of a pool's methods that are called here.
+            cast("ServerPool", AttachedPool(attached.urls, attached.headers))
+            if attached
+            else ServerPool(
+                directory, progress.detail, waiting=progress.phase, devices=[device.index for device in self.devices]
+            )
         )
         self._places: dict[str, Place] = {}
         self._stages: dict[tuple[str, bool], Stage] = {}
@@ -63,6 +74,8 @@ class ServerSet:
         """What the servers run on, in words."""
         from pytest_specdec.serving.gpu import describe
 
+        if self._attached:
+            return "servers that something else started"
         return describe(self.devices) if self.devices else str(self.machine.host())
 
     def place(self, config: SpecConfig) -> Place:
@@ -71,10 +84,10 @@ class ServerSet:
         Raises:
             LaunchError: The placement that the config names cannot work here, or the model does not fit.
         """
-        from pytest_specdec.placing import place
+        from pytest_specdec.placing import place, untouched
 
         if config.id not in self._places:
-            self._places[config.id] = place(config, self.machine)
+            self._places[config.id] = untouched(config) if self._attached else place(config, self.machine)
         return self._places[config.id]
 
     def stage(self, config: SpecConfig, *, twin: bool = False) -> Stage:
@@ -170,6 +183,8 @@ class ServerSet:
 
     def changes(self, config: SpecConfig) -> tuple[str, ...]:
         """What is set beyond the config, in words; what only one side has says so."""
+        if self._attached:
+            return ()
         place = self.place(config)
         plain = self._plan(place.config, "baseline", place, 0, "").changes
         speculating = self._plan(place.config, "specdec", place, 0, "").changes

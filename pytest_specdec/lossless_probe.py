@@ -161,13 +161,13 @@ def probe_of(config: SpecConfig, launch: Callable[[], tuple[Server, Server]]) ->
     """
     from pytest_specdec.core.output_rules import check_faithful, check_same_model
     from pytest_specdec.core.validity import verification_of
-    from pytest_specdec.load.client import Endpoint
+    from pytest_specdec.rounds import endpoint_of
     from pytest_specdec.serving.process import all_alive
 
     check_faithful(verification_of(config.speculative_config), LoadSpec(), "assert_lossless")
     check_same_model(config.serve_specdec, "assert_lossless")
     servers = launch()
-    baseline, specdec = (Endpoint(server.base_url, server.served_name) for server in servers)
+    baseline, specdec = (endpoint_of(server) for server in servers)
     return LosslessProbe(baseline, specdec, all_alive(servers))
 
 

@@ -165,7 +165,7 @@ class Measurement:
         from pytest_specdec.rounds import Warmth, warm_up
 
         server = stage.ready(arm)
-        self.servers.setdefault(server.served_name, server)
+        self.servers.setdefault(server.identity, server)
         warmth = Warmth.of(server, self.load)
         if warmth not in warm:
             progress.phase(f"{self.config.id}: warming up {arm} ({self.load.workload})")

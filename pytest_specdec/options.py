@@ -45,6 +45,12 @@ def add_options(parser: pytest.Parser) -> None:
         help="measure although acceptance is made up (synthetic) or verification is lossy; labelled in every report",
     )
     group.addoption(
+        "--specdec-attach",
+        metavar="BASELINE_URL,SPECDEC_URL",
+        help="measure two servers that run already instead of launching any; a key is taken from SPECDEC_API_KEY, other headers "
+        "from SPECDEC_HEADERS (a JSON object)",
+    )
+    group.addoption(
         "--specdec-keep-outputs",
         action="store_true",
         help="keep prompts and answers that differ, in a private file of the result folder, and quote them in failures; "

@@ -229,7 +229,7 @@ class OutputCheck:
     def _asked(self, pairs: Iterable[ComparedAnswers]) -> tuple[ComparedAnswers, ...]:
         """The pairs with what the baseline says about the places where they part."""
         from pytest_specdec.load.asking import Place, likelihoods
-        from pytest_specdec.load.measure import Endpoint
+        from pytest_specdec.rounds import endpoint_of
         from pytest_specdec.serving.process import all_alive
 
         pairs = tuple(pairs)
@@ -240,7 +240,7 @@ class OutputCheck:
             self._progress.phase(f"{self._measurement.config.id}: asking the baseline about {len(new)} differences")
             places = [Place(self.request_of(one), fork.common, fork.tokens) for fork, one in new.items()]
             answers = likelihoods(
-                Endpoint(server.base_url, server.served_name),
+                endpoint_of(server),
                 places,
                 self._load,
                 alive=all_alive(self._stage.up()),
@@ -262,11 +262,11 @@ class OutputCheck:
     def texts(self, tokens: Sequence[Sequence[int]]) -> tuple[str | None, ...]:
         """Token ids as the baseline reads them."""
         from pytest_specdec.load.asking import texts_of
-        from pytest_specdec.load.measure import Endpoint
+        from pytest_specdec.rounds import endpoint_of
         from pytest_specdec.serving.process import all_alive
 
         server = self._ready("baseline")
-        return texts_of(Endpoint(server.base_url, server.served_name), tokens, alive=all_alive(self._stage.up()))
+        return texts_of(endpoint_of(server), tokens, alive=all_alive(self._stage.up()))
 
     def _ready(self, arm: Arm) -> Server:
         return ready_arm(self._measurement, self._stage, arm)

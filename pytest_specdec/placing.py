@@ -74,6 +74,11 @@ def place(config: SpecConfig, machine: Machine) -> Place:
     return Place(placed, config.model_copy(update=update), seen, facts.devices_each, _fixed_kv(config, seen))
 
 
+def untouched(config: SpecConfig) -> Place:
+    """Of servers that something else started and placed."""
+    return Place(Placed("together", "both servers run already (--specdec-attach)"), config, (), 0)
+
+
 def exchanged(config: SpecConfig) -> SpecConfig:
     """The config with the devices of its servers the other way round."""
     from pytest_specdec.core.config import Devices

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from pytest_specdec.core.load_spec import LoadSpec
     from pytest_specdec.core.samples import ArmRun
+    from pytest_specdec.load.client import Endpoint
     from pytest_specdec.load.workload import Workload
     from pytest_specdec.progress import Progress
     from pytest_specdec.serving.process import Server
@@ -21,14 +22,22 @@ if TYPE_CHECKING:
 class Warmth:
     """A server, and the load it has served: what it compiles depends on how many requests are sampled at once, and how."""
 
-    served_name: str
+    server: str
+    """Its ``identity``."""
     in_flight: float | None
     sampled: bool
 
     @classmethod
     def of(cls, server: Server, load: LoadSpec) -> Warmth:
         """What a warm-up of this server under this load makes warm."""
-        return cls(server.served_name, load.concurrency or load.request_rate, load.temperature > 0)
+        return cls(server.identity, load.concurrency or load.request_rate, load.temperature > 0)
+
+
+def endpoint_of(server: Server) -> Endpoint:
+    """Where a server's requests go."""
+    from pytest_specdec.load.client import Endpoint
+
+    return Endpoint(server.base_url, server.served_name, server.headers)
 
 
 def warm_up(
@@ -46,13 +55,10 @@ def warm_up(
     Raises:
         CannotMeasure: It answers nothing, or a server died.
     """
-    from pytest_specdec.load.measure import Endpoint
     from pytest_specdec.load.measure import warm_up as warm
     from pytest_specdec.serving.process import all_alive
 
-    warmed = warm(
-        Endpoint(server.base_url, server.served_name), workload, load, alive=all_alive([server, *others]), fresh=fresh
-    )
+    warmed = warm(endpoint_of(server), workload, load, alive=all_alive([server, *others]), fresh=fresh)
     return WarmUpRecord(
         arm=server.arm,
         launch=server.record.launch,
@@ -91,7 +97,7 @@ def run_once(
         CannotMeasure: See :func:`pytest_specdec.load.measure.run_arm`.
     """
     from pytest_specdec.load.arrivals import plan_requests
-    from pytest_specdec.load.measure import Endpoint, run_arm
+    from pytest_specdec.load.measure import run_arm
     from pytest_specdec.serving.device_watch import DeviceWatch
     from pytest_specdec.serving.process import all_alive
     from pytest_specdec.serving.prometheus import difference, parse_scrape, running_requests
@@ -100,7 +106,7 @@ def run_once(
     own_pids = frozenset().union(*(each.pids() for each in up))
     with DeviceWatch(server.devices, own_pids, measured_pids=server.pids()) as watch:
         run = run_arm(
-            Endpoint(server.base_url, server.served_name),
+            endpoint_of(server),
             plan_requests(workload, load, round_index=index, fresh=fresh),
             load,
             arm=server.arm,

@@ -75,7 +75,10 @@ class SpecSession:
         from pytest_specdec.core.masked_text import secret_values
         from pytest_specdec.core.server_flags import words_of
 
-        found = set(secret_values((), os.environ))
+        found = {
+            *secret_values((), os.environ),
+            *(self.options.attached.headers.values() if self.options.attached else ()),
+        }
         for config in self.configs:
             words = (*(config.command or ()), *words_of(config.serve), *words_of(config.serve_specdec))
             found |= {*secret_values(words, config.env)}
@@ -255,7 +258,8 @@ class SpecSession:
         from pytest_specdec.serving.preflight import version_behind, version_findings
 
         if config.id not in self._checked:
-            self._checked[config.id] = version_findings(config, version_behind(config))
+            version = None if self.options.attached else version_behind(config)
+            self._checked[config.id] = version_findings(config, version)
         if errors := [finding for finding in self._checked[config.id] if finding.severity == "error"]:
             raise ConfigError(errors)
 
@@ -270,6 +274,7 @@ class SpecSession:
                 self.change_command,
                 self.machine,
                 one_by_one=lambda: self.starts_judged,
+                attached=self.options.attached,
             )
         return self._pool
 

@@ -5,17 +5,24 @@ A value keeps the name of its source, so that an error about it can say where it
 
 from __future__ import annotations
 
+import json
 import math
+import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, cast
+from urllib.parse import urlsplit
 
 import pytest
 
+from pytest_specdec.core.masked_text import masked_text
 from pytest_specdec.core.procedure import Procedure, read_procedure
+from pytest_specdec.core.samples import ARMS
 from pytest_specdec.options import MEASURE_INI
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from pytest_specdec.core.samples import Arm
 
 Unsure = Literal["fail", "pass"]
 
@@ -45,6 +52,15 @@ class Options:
     """Thresholds of the advice, and what the acceptance procedure measures."""
     keep_outputs: bool = False
     """Whether prompts and answers may be written and shown."""
+    attached: Attached | None = None
+
+
+@dataclass(frozen=True)
+class Attached:
+    """Servers that something else started."""
+
+    urls: dict[Arm, str]
+    headers: dict[str, str] = field(repr=False)
 
 
 def read_options(config: pytest.Config) -> Options:
@@ -82,7 +98,47 @@ def read_options(config: pytest.Config) -> Options:
         replace=bool(config.getoption("specdec_replace")),
         procedure=_procedure(config),
         keep_outputs=bool(config.getoption("specdec_keep_outputs")),
+        attached=_attached(config),
     )
+
+
+def _attached(config: pytest.Config) -> Attached | None:
+    given = cast("str | None", config.getoption("specdec_attach"))
+    if given is None:
+        return None
+    urls = [url.strip() for url in given.split(",")]
+    parts = [urlsplit(url) for url in urls]
+    if len(urls) != len(ARMS) or any(part.scheme not in ("http", "https") or not part.hostname for part in parts):
+        raise pytest.UsageError(
+            f"--specdec-attach={masked_text(given)}: give two addresses, http://HOST:PORT of the baseline, a comma, and that of the speculating server"
+        )
+    if len({(part.hostname, part.port, part.path.rstrip("/"), part.fragment) for part in parts}) == 1:
+        raise pytest.UsageError(
+            "--specdec-attach: both addresses are the same server; it cannot be compared with itself"
+        )
+    if any(part.username or part.password for part in parts):
+        raise pytest.UsageError(
+            "--specdec-attach: addresses are written into reports, so they must not hold a password; set SPECDEC_API_KEY or SPECDEC_HEADERS"
+        )
+    for option in ("specdec_self_test", "specdec_tune", "specdec_dynamic"):
+        if config.getoption(option):
+            raise pytest.UsageError(f"--specdec-attach: --{option.replace('_', '-')} has to start servers itself")
+    return Attached(dict(zip(ARMS, urls, strict=True)), _headers())
+
+
+def _headers() -> dict[str, str]:
+    """From ``SPECDEC_API_KEY`` and ``SPECDEC_HEADERS``, a JSON object."""
+    text = os.environ.get("SPECDEC_HEADERS", "{}")
+    try:
+        given = json.loads(text)
+    except ValueError:
+        given = None
+    if not isinstance(given, dict) or not all(
+        isinstance(value, str) and value.isprintable() for value in given.values()
+    ):
+        raise pytest.UsageError('SPECDEC_HEADERS is no JSON object of strings, such as {"X-Tenant": "ci"}')
+    key = os.environ.get("SPECDEC_API_KEY")
+    return given | ({"Authorization": f"Bearer {key}"} if key else {})
 
 
 def _procedure(config: pytest.Config) -> Procedure:

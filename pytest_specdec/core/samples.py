@@ -171,6 +171,8 @@ class ServerRecord:
     """0 for the first launch of this arm, 1 for the next, ..."""
     started_beside: bool = False
     """Both servers started at the same time: each took longer than alone, and both together less."""
+    attached: str | None = None
+    """Address of a server that something else started: nobody here saw its start, its command or its log."""
     attested_method: str | None = None
     """The method in force, as the server's own log says; None where it does not."""
     attested_tokens: int | None = None

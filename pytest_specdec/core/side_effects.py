@@ -21,7 +21,7 @@ def startup(evidence: Evidence, _: Requirement) -> Estimate:
     Raises:
         CannotMeasure: It was not started here, or beside the other server.
     """
-    servers = [server for server in evidence.comparison.servers if server.arm == "specdec"]
+    servers = [server for server in evidence.comparison.servers if server.arm == "specdec" and not server.attached]
     if any(server.started_beside for server in servers):
         raise CannotMeasure(
             "max_startup_s: the servers were started side by side, which slows each of them down",

@@ -48,7 +48,8 @@ class Endpoint:
     """``http://127.0.0.1:8000``, without ``/v1``."""
     model: str
     """The served name."""
-    api_key: str | None = field(default=None, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Sent with every request, such as a key; not shown."""
 
 
 @dataclass(frozen=True)
@@ -107,9 +108,7 @@ async def connect(endpoint: Endpoint) -> AsyncIterator[Client]:
     import aiohttp
 
     # A compressed stream could be held back to fill a block.
-    headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
-    if endpoint.api_key is not None:
-        headers["Authorization"] = f"Bearer {endpoint.api_key}"
+    headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", **endpoint.headers}
     async with aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE_S),
         headers=headers,

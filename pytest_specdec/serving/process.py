@@ -39,6 +39,8 @@ class Server:
         arm: ``baseline`` or ``specdec``.
         base_url: ``http://127.0.0.1:PORT``.
         served_name: The name of its model in requests.
+        identity: What no other server of the run has.
+        headers: What requests to it must carry.
         log_path: Its output.
         version: From ``GET /version``; None when it does not tell.
         startup_s: Seconds from launch to the first token.
@@ -65,6 +67,8 @@ class Server:
         self.arm = plan.arm
         self.base_url = f"http://{plan.host}:{plan.port}"
         self.served_name = plan.served_name
+        self.identity = plan.served_name
+        self.headers: Mapping[str, str] = {}
         self.log_path = log.path
         self.version: str | None = None
         self.startup_s = 0.0

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from pytest_specdec.core.errors import ScrapeError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 def read_metrics_text(source: str, *, timeout_s: float = 10.0) -> str:
@@ -18,7 +22,7 @@ def read_metrics_text(source: str, *, timeout_s: float = 10.0) -> str:
         ScrapeError: The file cannot be read or the server does not answer with text.
     """
     if source.startswith(("http://", "https://")):
-        return _get(source, timeout_s)
+        return get_text(source, timeout_s, usual_path="/metrics")
     try:
         with open(source, encoding="utf-8-sig") as file:  # noqa: PTH123 - the user's own string, shown back in errors
             return file.read()
@@ -34,18 +38,24 @@ def read_metrics_text(source: str, *, timeout_s: float = 10.0) -> str:
         ) from None
 
 
-def _get(url: str, timeout_s: float) -> str:
+def get_text(url: str, timeout_s: float, headers: Mapping[str, str] | None = None, *, usual_path: str = "") -> str:
+    """The body of ``GET url``; ``usual_path`` is added to an address without a path.
+
+    Raises:
+        ScrapeError: No answer, a status other than 200, or no text.
+    """
     import http.client
     import urllib.request
 
     try:
         parts = urlsplit(url)
-        full = url if parts.path.strip("/") else parts._replace(path="/metrics").geturl()
+        full = url if parts.path.strip("/") else parts._replace(path=usual_path or parts.path).geturl()
         # A proxy set for the company's network cannot see this machine's own servers.
         loopback = (parts.hostname or "") in {"localhost", "127.0.0.1", "::1"}
         proxies = [urllib.request.ProxyHandler({})] if loopback else []
         opener = urllib.request.build_opener(*proxies)
-        with opener.open(full, timeout=timeout_s) as response:
+        asked = urllib.request.Request(full, headers=dict(headers or {}))  # noqa: S310 - callers take http and https only
+        with opener.open(asked, timeout=timeout_s) as response:
             return str(response.read().decode("utf-8"))
     except (
         OSError,

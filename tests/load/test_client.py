@@ -110,7 +110,7 @@ def test_proxies_of_the_environment_are_bypassed(stub: Stub, monkeypatch: pytest
 
 
 def test_the_api_key_is_sent_and_not_shown(stub: Stub) -> None:
-    endpoint = Endpoint(stub.endpoint.base_url, "m", api_key="s3cret")
+    endpoint = Endpoint(stub.endpoint.base_url, "m", headers={"Authorization": "Bearer s3cret"})
     ask(endpoint)
     assert stub.seen[-1].headers["Authorization"] == "Bearer s3cret"
     assert "s3cret" not in repr(endpoint)
