@@ -335,6 +335,7 @@ class Gates:
 
     def _summarise(self, terminalreporter: pytest.TerminalReporter) -> None:
         from pytest_specdec.reporting.terminal import session_lines
+        from pytest_specdec.serving.pool import kept_lines
 
         lines = session_lines(
             list(self.session.gates.values()),
@@ -342,6 +343,7 @@ class Gates:
             thresholds=self.options.procedure.thresholds,
             verbose=self.config.get_verbosity() > 0,
         )
+        lines += kept_lines(self.session.kept)
         if self.session.gates and self.save_error is None:
             lines.append(f"results: {relative(self.session.result_path)}")
         if not (lines or self.refusal or self.save_error):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pytest_specdec.progress import Progress
     from pytest_specdec.serving.command import LaunchPlan
     from pytest_specdec.serving.machine import Machine
-    from pytest_specdec.serving.pool import ServerPool
+    from pytest_specdec.serving.pool import KeptServer, ServerPool
     from pytest_specdec.serving.process import Server
     from pytest_specdec.settings import Attached
     from pytest_specdec.stage import Stage
@@ -197,6 +197,10 @@ class ServerSet:
     def release(self, config: SpecConfig) -> None:
         """End the config's speculating server."""
         self._pool.close(self.key(config, "specdec"))
+
+    def keep(self) -> list[KeptServer]:
+        """Leave those that are up as they are."""
+        return self._pool.keep_all()
 
     def close(self) -> None:
         """End them all."""

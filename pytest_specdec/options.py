@@ -51,6 +51,11 @@ def add_options(parser: pytest.Parser) -> None:
         "from SPECDEC_HEADERS (a JSON object)",
     )
     group.addoption(
+        "--specdec-keep",
+        action="store_true",
+        help="leave the servers up at the end, and print the --specdec-attach that measures them again and how to end them",
+    )
+    group.addoption(
         "--specdec-keep-outputs",
         action="store_true",
         help="keep prompts and answers that differ, in a private file of the result folder, and quote them in failures; "

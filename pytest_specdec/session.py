@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pytest_specdec.progress import Progress
     from pytest_specdec.rounds import Warmth
     from pytest_specdec.serving.machine import Machine
+    from pytest_specdec.serving.pool import KeptServer
     from pytest_specdec.serving.process import Server
     from pytest_specdec.settings import Options
 
@@ -59,6 +60,8 @@ class SpecSession:
     """Finds what ``max_regression`` is held against; None where nothing was given to compare with."""
     is_saved: bool = False
     """Whether what is measured will be kept for later runs."""
+    kept: list[KeptServer] = field(default_factory=list)
+    """Servers that outlive the run."""
     started_unix_s: float = field(default_factory=time.time)
 
     def config(self, config_id: str) -> SpecConfig:
@@ -280,12 +283,14 @@ class SpecSession:
 
     def release(self, config: SpecConfig) -> None:
         """No test needs this config's speculating server any more; the baseline stays for the others."""
-        if self._pool is not None:
+        if self._pool is not None and not self.options.keep:
             self._pool.release(config)
 
     def close(self) -> None:
-        """End every server."""
+        """End every server, or leave those that are up to whoever asked for that."""
         if self._pool is not None:
+            if self.options.keep:
+                self.kept += self._pool.keep()
             self._pool.close()
             self._pool = None
 

@@ -53,6 +53,8 @@ class Options:
     keep_outputs: bool = False
     """Whether prompts and answers may be written and shown."""
     attached: Attached | None = None
+    keep: bool = False
+    """Servers stay up at the end."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,7 @@ def read_options(config: pytest.Config) -> Options:
         procedure=_procedure(config),
         keep_outputs=bool(config.getoption("specdec_keep_outputs")),
         attached=_attached(config),
+        keep=bool(config.getoption("specdec_keep")),
     )
 
 
@@ -120,9 +123,11 @@ def _attached(config: pytest.Config) -> Attached | None:
         raise pytest.UsageError(
             "--specdec-attach: addresses are written into reports, so they must not hold a password; set SPECDEC_API_KEY or SPECDEC_HEADERS"
         )
-    for option in ("specdec_self_test", "specdec_tune", "specdec_dynamic"):
+    for option in ("specdec_self_test", "specdec_tune", "specdec_dynamic", "specdec_keep"):
         if config.getoption(option):
-            raise pytest.UsageError(f"--specdec-attach: --{option.replace('_', '-')} has to start servers itself")
+            raise pytest.UsageError(
+                f"--specdec-attach: --{option.replace('_', '-')} is for servers that the run starts itself"
+            )
     return Attached(dict(zip(ARMS, urls, strict=True)), _headers())
 
 

@@ -8,9 +8,11 @@ import itertools
 import os
 import socket
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pytest_specdec.core.errors import LaunchError
+from pytest_specdec.core.samples import ARMS
 from pytest_specdec.serving.device_lock import DeviceLocks
 from pytest_specdec.serving.gpu import memory_used_gib, wait_for_memory
 from pytest_specdec.serving.process import Server
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
     from pathlib import Path
 
+    from pytest_specdec.core.samples import Arm
     from pytest_specdec.serving.command import LaunchPlan
 
 STARTUP_TIMEOUT_S = 1800.0
@@ -62,6 +65,27 @@ def fresh_log(directory: Path, stem: str) -> Path:
 
 class FailedEarlier(LaunchError):  # noqa: N818 - as its base family: a state of affairs
     """The server did not come up when it was first asked for; one line, since the whole story has been told then."""
+
+
+@dataclass(frozen=True)
+class KeptServer:
+    """A server that outlives the run."""
+
+    arm: Arm
+    base_url: str
+    pid: int
+    """``kill`` ends it with everything that it started."""
+
+
+def kept_lines(kept: Sequence[KeptServer]) -> list[str]:
+    """Where they are, how to measure them again, and how to end them; none without one."""
+    if not kept:
+        return []
+    lines = [f"kept up: the {server.arm} server at {server.base_url}" for server in kept]
+    urls = {server.arm: server.base_url for server in kept}
+    if len(urls) == len(ARMS):
+        lines.append(f"  measure them again: --specdec-attach={urls['baseline']},{urls['specdec']}")
+    return [*lines, f"  end them: kill {' '.join(str(server.pid) for server in kept)}"]
 
 
 class ServerPool:
@@ -183,9 +207,9 @@ class ServerPool:
             for key in (*self._servers, *self._begun):
                 stack.callback(self.close, key)
 
-    def keep_all(self) -> dict[str, int]:
-        """Leave every server up. Returns for each key the process id that ends the server with ``kill``."""
-        kept = {key: server.keep() for key, server in self._servers.items()}
+    def keep_all(self) -> list[KeptServer]:
+        """Leave every server up."""
+        kept = [KeptServer(server.arm, server.base_url, server.keep()) for server in self._servers.values()]
         self._servers.clear()
         self.close_all()
         return kept

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
 
 from pytest_specdec.reporting.result_file import read_result
@@ -97,7 +98,11 @@ def test_a_server_that_is_not_there_is_an_error(
         ("a:1,b:1", (), "*give two addresses*"),
         ("http://a:1,http://a:1/", (), "*both addresses are the same server*"),
         ("http://me:pw@a:1,http://b:1", (), "*must not hold a password*"),
-        ("http://a:1,http://b:1", ("--specdec-self-test",), "*--specdec-self-test has to start servers itself*"),
+        (
+            "http://a:1,http://b:1",
+            ("--specdec-self-test",),
+            "*--specdec-self-test is for servers that the run starts itself*",
+        ),
         ("http://a:1,http://b:1", ("--specdec-config=other.json",), "*has one config, and 2 were given*"),
     ],
 )
@@ -122,3 +127,26 @@ def test_headers_that_are_none_are_refused(
     result = run_gate("http://a:1,http://b:1")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*SPECDEC_HEADERS is no JSON object of strings*"])
+
+
+def test_servers_that_are_kept_can_be_measured_again_and_ended(
+    pytester: pytest.Pytester, write_config: Callable[..., Any], write_gate: Callable[..., Any]
+) -> None:
+    config = write_config()
+    write_gate()
+    first = pytester.runpytest(f"--specdec-config={config}", "--specdec-keep")
+    first.assert_outcomes(passed=1)
+    (attach,) = (line.split()[-1] for line in first.outlines if "measure them again:" in line)
+    (end,) = (line.partition("kill ")[2].split() for line in first.outlines if "end them:" in line)
+    processes = [psutil.Process(int(pid)) for pid in end]
+    try:
+        assert len(processes) == 2
+        pytester.runpytest(f"--specdec-config={config}", attach).assert_outcomes(passed=1)
+        pytester.runpytest(f"--specdec-config={config}", attach).assert_outcomes(passed=1)
+    finally:
+        for process in processes:
+            process.terminate()
+    _, alive = psutil.wait_procs(processes, timeout=60)
+    assert alive == []
+    result = pytester.runpytest(f"--specdec-config={config}", attach)
+    result.assert_outcomes(errors=1)

@@ -235,7 +235,7 @@ def test_kept_servers_run_on_until_they_are_killed(
     left_running: list[psutil.Process],
 ) -> None:
     family = [psutil.Process(pid) for pid in pool.acquire("a", plans()).pids()]
-    left_running += [psutil.Process(pid) for pid in pool.keep_all().values()]
+    left_running += [psutil.Process(server.pid) for server in pool.keep_all()]
     pool.close_all()
     assert len(running(family)) == 3
     left_running[0].terminate()
@@ -336,6 +336,6 @@ def test_a_kept_server_goes_on_holding_its_device(
     pool: ServerPool, plans: Callable[..., PlanFactory], tmp_path: Path, left_running: list[psutil.Process]
 ) -> None:
     pool.acquire("a", plans())
-    left_running += [psutil.Process(pid) for pid in pool.keep_all().values()]
+    left_running += [psutil.Process(server.pid) for server in pool.keep_all()]
     with pytest.raises(LaunchError, match="holds cpu"):
         DeviceLocks(tmp_path / "locks").take([], timeout_s=0, progress=lambda _: None)
