@@ -201,7 +201,9 @@ class Measurement:
         for index, position, arm in steps:
             server = self._ready(stage, arm, progress, warm)
             launches[arm] = server.record.launch
-            progress.phase(f"{self.config.id}: {self.load.workload}, round {index + 1} of {up_to}, {arm}")
+            progress.phase(
+                f"{self.config.id}: {self.load.workload}, round {index + 1} of {up_to}, {arm}{self._so_far(up_to, len(pending))}"
+            )
             began = time.monotonic()
             run = run_once(
                 server,
@@ -232,6 +234,19 @@ class Measurement:
                         devices=(stage.devices("baseline"), stage.devices("specdec")),
                     )
                 ]
+
+    def _so_far(self, up_to: int, pending: int) -> str:
+        """`` (TPOT gain 31.0 % so far, about 20 s of rounds left)``; nothing before the first round is complete."""
+        from pytest_specdec.core.advice import shown
+        from pytest_specdec.core.blocks import tpot_ratio
+
+        if not self.runs:
+            return ""
+        done = len(self.runs) + pending
+        left_s = self.measured_s / done * (2 * up_to - done)
+        ratio = tpot_ratio(self.runs)
+        gain = "" if ratio is None else f"TPOT gain {shown(1 - ratio, 'fraction')} so far, "
+        return f" ({gain}about {left_s:.0f} s of rounds left)"
 
     def comparison(self) -> Comparison:
         """What has been measured so far, as a record."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_specdec.core.course import start_s
+from pytest_specdec.core.samples import ARMS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,6 +60,18 @@ def _warm_up_line(record: WarmUpRecord) -> str:
 def _trail(values: Sequence[str | None]) -> str:
     """``9.2 -> 6.2 -> 6.1``; empty when nothing is known."""
     return " -> ".join(value or "-" for value in values) if any(values) else ""
+
+
+def round_lines(comparison: Comparison) -> list[str]:
+    """``rounds: TPOT 8.10, 8.05 ms against 5.60, 5.55 ms, gain 30.9, 31.1 %``; nothing where a round has no TPOT."""
+    from pytest_specdec.core.per_round import seconds_per_token
+
+    baseline, specdec = (seconds_per_token(comparison, arm, "TPOT") for arm in ARMS)
+    if not baseline or len(baseline) != len(specdec):
+        return []
+    ms = [", ".join(f"{1000 * value:.2f}" for value in values) for values in (baseline, specdec)]
+    gains = ", ".join(f"{100 * (1 - spec / base):.1f}" for base, spec in zip(baseline, specdec, strict=True))
+    return [f"rounds: TPOT {ms[0]} ms against {ms[1]} ms, gain {gains} %"]
 
 
 def time_lines(comparison: Comparison) -> list[str]:

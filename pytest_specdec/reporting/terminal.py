@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pytest_specdec.core.config_text import shown_path
 from pytest_specdec.core.masking import masked_argv
-from pytest_specdec.reporting.course import placement_lines, time_lines, warm_up_lines
+from pytest_specdec.reporting.course import placement_lines, round_lines, time_lines, warm_up_lines
 from pytest_specdec.reporting.measurement import measurement_lines, speedup_text
 from pytest_specdec.reporting.ranking import ranking_lines, unranked_line
 from pytest_specdec.reporting.recommendation import advice_lines
@@ -112,7 +112,12 @@ def _course_lines(comparisons: Mapping[str, Comparison]) -> list[str]:
     return [
         f"{key}: {line}"
         for key, comparison in comparisons.items()
-        for line in (*placement_lines(comparison)[:1], *warm_up_lines(comparison), *time_lines(comparison))
+        for line in (
+            *placement_lines(comparison)[:1],
+            *warm_up_lines(comparison),
+            *round_lines(comparison),
+            *time_lines(comparison),
+        )
     ]
 
 

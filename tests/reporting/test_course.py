@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_specdec.core.course import BlockRecord, PlacementRecord, TimeSpent, WarmUpRecord
-from pytest_specdec.reporting.course import placement_lines, time_lines, warm_up_lines
+from pytest_specdec.reporting.course import placement_lines, round_lines, time_lines, warm_up_lines
 from pytest_specdec.reporting.measurement import conditions, measurement_lines
 from pytest_specdec.reporting.terminal import failure_lines, header_lines, session_lines
+from tests.core.comparison_builder import build_comparison
 from tests.reporting.test_terminal import gate
 
 if TYPE_CHECKING:
@@ -79,6 +80,16 @@ def test_of_starts_side_by_side_the_slower_one_counts(comparison: Comparison) ->
     assert time_lines(spent) == [
         "time: start 42 s (baseline 32 s; specdec 32 s; specdec, launch 2 10 s; side by side), warm-up 0.0 s, rounds 9.0 s"
     ]
+
+
+def test_the_figures_of_every_round_are_shown() -> None:
+    """Rounds without noise: 10 ms a token and 7 ms."""
+    (line,) = round_lines(build_comparison(rounds=3))
+    assert line == "rounds: TPOT 10.00, 10.00, 10.00 ms against 7.00, 7.00, 7.00 ms, gain 30.0, 30.0, 30.0 %"
+
+
+def test_rounds_without_time_per_token_show_none(comparison: Comparison) -> None:
+    assert round_lines(comparison) == []
 
 
 def test_the_failure_table_has_the_placement_and_show_the_rest(comparison: Comparison, summary: Summary) -> None:
