@@ -14,7 +14,7 @@ import pytest
 from _pytest._code.code import ExceptionRepr
 
 from pytest_specdec import __version__
-from pytest_specdec.core.errors import ConfigError, Finding, SpecDecError
+from pytest_specdec.core.errors import ConfigError, Finding, LaunchError, SpecDecError
 from pytest_specdec.core.masked_text import masked_text
 from pytest_specdec.core.masking import masked_argv
 from pytest_specdec.gate_records import config_id, properties_of, record_of, relative, table_of
@@ -32,9 +32,11 @@ if TYPE_CHECKING:
     from _pytest.outcomes import Failed
 
     from pytest_specdec.core.config import SpecConfig
+    from pytest_specdec.core.launched import Launched
     from pytest_specdec.core.results import GateOutcome
     from pytest_specdec.core.samples import Arm
     from pytest_specdec.lossless_probe import LosslessProbe
+    from pytest_specdec.serving.command import LaunchPlan
     from pytest_specdec.serving.process import Server
     from pytest_specdec.settings import Options
 
@@ -85,10 +87,13 @@ class Gates:
                 "argv": shlex.join(masked_argv(map(str, config.invocation_params.args))),
             },
         )
+        if _launches_elsewhere(config):
+            self.session.elsewhere = self._launch_elsewhere
         self.selected: list[pytest.Item] = []
         self.refusal: str | None = None
         """Why the run fails although no test did."""
         self.save_error: SpecDecError | None = None
+        self.close_error: SpecDecError | None = None
         self._skipped: dict[str, None] = {}
         """Why gates were skipped; each reason once."""
 
@@ -101,9 +106,12 @@ class Gates:
         """
         from pytest_specdec.serving.preflight import checked_configs
 
+        elsewhere = options.attached is not None or _launches_elsewhere(config)
         try:
             configs, findings = (
-                checked_configs(options.configs, default_model=options.model) if options.configs else ([], [])
+                checked_configs(options.configs, default_model=options.model, elsewhere=elsewhere)
+                if options.configs
+                else ([], [])
             )
         except ConfigError as error:
             source = "" if options.configs_from.startswith("--") else f" (from {options.configs_from})"
@@ -207,6 +215,22 @@ class Gates:
         changed = self.config.hook.pytest_specdec_server_command(config=self.config, arm=arm, argv=argv)
         return tuple(changed) if changed is not None else argv
 
+    def _launch_elsewhere(self, plan: LaunchPlan) -> Launched | None:
+        try:
+            launched: Launched | None = self.config.hook.pytest_specdec_launch(
+                config=self.config,
+                arm=plan.arm,
+                argv=plan.argv,
+                env=dict(plan.env),
+                served_name=plan.served_name,
+                port=plan.port,
+            )
+        except Exception as error:
+            raise LaunchError(
+                f"pytest_specdec_launch could not start the {plan.arm} server: {type(error).__name__}: {error}"
+            ) from error
+        return launched
+
     # -- judging, after the body
 
     @pytest.hookimpl(wrapper=True)
@@ -284,6 +308,8 @@ class Gates:
             except KeyboardInterrupt:
                 # A second Ctrl-C: whoever cannot wait shall not lose the results. The supervisors end the servers.
                 session.exitstatus = pytest.ExitCode.INTERRUPTED
+            except SpecDecError as error:  # the results are not to be lost for it
+                self.close_error = error
             self._finish(session)
         if late.arrived:
             session.exitstatus = pytest.ExitCode.INTERRUPTED
@@ -297,7 +323,7 @@ class Gates:
         except SpecDecError as error:
             self.save_error = error
         self.refusal = self._refusal(session)
-        if session.exitstatus == pytest.ExitCode.OK and (self.refusal or self.save_error):
+        if session.exitstatus == pytest.ExitCode.OK and (self.refusal or self.save_error or self.close_error):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def _refusal(self, session: pytest.Session) -> str | None:
@@ -346,17 +372,21 @@ class Gates:
         lines += kept_lines(self.session.kept)
         if self.session.gates and self.save_error is None:
             lines.append(f"results: {relative(self.session.result_path)}")
-        if not (lines or self.refusal or self.save_error):
+        unwritten = self.save_error and f"the results could not be written: {self.save_error}"
+        troubles = [trouble for trouble in (self.refusal, unwritten, self.close_error) if trouble]
+        if not (lines or troubles):
             return
         self.show("speculative decoding", lines)
-        for trouble in filter(
-            None, (self.refusal, self.save_error and f"the results could not be written: {self.save_error}")
-        ):
+        for trouble in troubles:
             terminalreporter.line(f"ERROR: {self._masked(str(trouble))}", red=True, bold=True)
 
     def pytest_unconfigure(self) -> None:
         """Last words: no server outlives pytest, whatever happened before."""
         self.session.close()
+
+
+def _launches_elsewhere(config: pytest.Config) -> bool:
+    return bool(config.hook.pytest_specdec_launch.get_hookimpls())
 
 
 def _first_line(call: pytest.CallInfo[Any]) -> str:

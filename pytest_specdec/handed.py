@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytest_specdec.core.launched import Launched
+
 if TYPE_CHECKING:
     from pytest_specdec.core.class_acceptance import ClassAcceptance
     from pytest_specdec.core.class_mixture import Mixture
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
     from pytest_specdec.core.summary import Summary
     from pytest_specdec.core.sweep import Crossover
     from pytest_specdec.core.verdict import Estimate, Verdict
+
+
+__all__ = ["Launched", "SpecComparison", "SpecServers"]
 
 
 @dataclass(frozen=True)

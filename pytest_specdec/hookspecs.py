@@ -9,6 +9,7 @@ import pluggy
 if TYPE_CHECKING:
     import pytest
 
+    from pytest_specdec.core.launched import Launched
     from pytest_specdec.core.samples import Arm, Comparison
     from pytest_specdec.core.verdict import Verdict
 
@@ -23,6 +24,24 @@ def pytest_specdec_server_command(config: pytest.Config, arm: Arm, argv: tuple[s
 
         def pytest_specdec_server_command(arm, argv):
             return ("taskset", "-c", "0-15", *argv)
+    """
+
+
+@hookspec(firstresult=True)
+def pytest_specdec_launch(  # noqa: PLR0917 - pluggy passes them by name
+    config: pytest.Config, arm: Arm, argv: tuple[str, ...], env: dict[str, str], served_name: str, port: int
+) -> Launched | None:
+    """Start a server elsewhere, in a cluster or on another machine; None leaves it to the plugin.
+
+    ``argv`` is the whole command line, with ``--host 127.0.0.1 --port PORT``: change these two as the place demands. ``env`` is to be added
+    to the environment there. The server must serve its model under ``served_name``. Return at once: the plugin waits until
+    it answers. Where this hook is implemented, how servers share devices is its business (``placement: together``)::
+
+        from pytest_specdec import Launched
+
+        def pytest_specdec_launch(arm, argv, env, port):
+            job = my_cluster.submit([*argv, "--host", "0.0.0.0"], env=env)
+            return Launched(url=f"http://{job.host}:{port}", stop=job.cancel)
     """
 
 

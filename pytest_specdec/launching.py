@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_specdec.core.config import SpecConfig
+    from pytest_specdec.core.launched import Launched
     from pytest_specdec.core.samples import Arm
     from pytest_specdec.placing import Place
     from pytest_specdec.progress import Progress
@@ -35,6 +36,7 @@ class ServerSet:
         change_command: The last word on a server's command line.
         machine: What the servers run on; default: this one.
         attached: Servers to be measured instead of launching any.
+        elsewhere: Launches servers that are not on this machine.
         one_by_one: Whether no two servers may start side by side, because their times are to be judged; known only after the collection.
     """
 
@@ -47,6 +49,7 @@ class ServerSet:
         *,
         one_by_one: Callable[[], bool] = lambda: False,
         attached: Attached | None = None,
+        elsewhere: Callable[[LaunchPlan], Launched | None] | None = None,
     ) -> None:
         from pytest_specdec.serving.attached import AttachedPool
         from pytest_specdec.serving.machine import Machine
@@ -56,14 +59,19 @@ class ServerSet:
         self._one_by_one = one_by_one
         self.machine = machine or Machine()
         self._change_command = change_command
-        self.devices = () if attached else self.machine.devices()
+        self.devices = () if attached or elsewhere else self.machine.devices()
         self._attached = attached
+        self._elsewhere = elsewhere
         self._pool = (
             # It has all of a pool's methods that are called here.
             cast("ServerPool", AttachedPool(attached.urls, attached.headers))
             if attached
             else ServerPool(
-                directory, progress.detail, waiting=progress.phase, devices=[device.index for device in self.devices]
+                directory,
+                progress.detail,
+                waiting=progress.phase,
+                devices=[device.index for device in self.devices],
+                elsewhere=elsewhere,
             )
         )
         self._places: dict[str, Place] = {}
@@ -74,7 +82,7 @@ class ServerSet:
         """What the servers run on, in words."""
         from pytest_specdec.serving.gpu import describe
 
-        if self._attached:
+        if self._attached or self._elsewhere:
             return "servers that something else started"
         return describe(self.devices) if self.devices else str(self.machine.host())
 
@@ -87,7 +95,12 @@ class ServerSet:
         from pytest_specdec.placing import place, untouched
 
         if config.id not in self._places:
-            self._places[config.id] = untouched(config) if self._attached else place(config, self.machine)
+            if self._attached:
+                self._places[config.id] = untouched(config, "both servers run already (--specdec-attach)")
+            elif self._elsewhere:
+                self._places[config.id] = untouched(config, "a plugin launches the servers (pytest_specdec_launch)")
+            else:
+                self._places[config.id] = place(config, self.machine)
         return self._places[config.id]
 
     def stage(self, config: SpecConfig, *, twin: bool = False) -> Stage:

@@ -74,9 +74,11 @@ def place(config: SpecConfig, machine: Machine) -> Place:
     return Place(placed, config.model_copy(update=update), seen, facts.devices_each, _fixed_kv(config, seen))
 
 
-def untouched(config: SpecConfig) -> Place:
-    """Of servers that something else started and placed."""
-    return Place(Placed("together", "both servers run already (--specdec-attach)"), config, (), 0)
+def untouched(config: SpecConfig, reason: str) -> Place:
+    """Of servers that something else places, for that reason."""
+    return Place(
+        Placed("together", reason), config.model_copy(update={"placement": "together", "devices": None}), (), 0
+    )
 
 
 def exchanged(config: SpecConfig) -> SpecConfig:

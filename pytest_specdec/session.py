@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from pytest_specdec.core.config import SpecConfig
     from pytest_specdec.core.course import WarmUpRecord
+    from pytest_specdec.core.launched import Launched
     from pytest_specdec.core.load_spec import LoadSpec
     from pytest_specdec.core.results import GateRecord, ResultDocument
     from pytest_specdec.core.samples import Arm, Comparison
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from pytest_specdec.measuring import Measurement
     from pytest_specdec.progress import Progress
     from pytest_specdec.rounds import Warmth
+    from pytest_specdec.serving.command import LaunchPlan
     from pytest_specdec.serving.machine import Machine
     from pytest_specdec.serving.pool import KeptServer
     from pytest_specdec.serving.process import Server
@@ -53,6 +55,8 @@ class SpecSession:
     _pool: ServerSet | None = None
     machine: Machine | None = None
     """What the servers run on; None for the one that pytest runs on."""
+    elsewhere: Callable[[LaunchPlan], Launched | None] | None = None
+    """Launches servers that are not on this machine."""
     starts_judged: bool = False
     """A test has an objective for how long a start takes."""
     _warm: dict[Warmth, WarmUpRecord] = field(default_factory=dict)
@@ -261,7 +265,7 @@ class SpecSession:
         from pytest_specdec.serving.preflight import version_behind, version_findings
 
         if config.id not in self._checked:
-            version = None if self.options.attached else version_behind(config)
+            version = None if self.options.attached or self.elsewhere else version_behind(config)
             self._checked[config.id] = version_findings(config, version)
         if errors := [finding for finding in self._checked[config.id] if finding.severity == "error"]:
             raise ConfigError(errors)
@@ -278,6 +282,7 @@ class SpecSession:
                 self.machine,
                 one_by_one=lambda: self.starts_judged,
                 attached=self.options.attached,
+                elsewhere=self.elsewhere,
             )
         return self._pool
 

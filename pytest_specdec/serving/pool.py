@@ -9,11 +9,12 @@ import os
 import socket
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pytest_specdec.core.errors import LaunchError
 from pytest_specdec.core.samples import ARMS
 from pytest_specdec.serving.device_lock import DeviceLocks
+from pytest_specdec.serving.elsewhere import ElsewhereServer
 from pytest_specdec.serving.gpu import memory_used_gib, wait_for_memory
 from pytest_specdec.serving.process import Server
 from pytest_specdec.serving.readiness import PortTaken
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
     from pathlib import Path
 
+    from pytest_specdec.core.launched import Launched
     from pytest_specdec.core.samples import Arm
     from pytest_specdec.serving.command import LaunchPlan
 
@@ -73,8 +75,8 @@ class KeptServer:
 
     arm: Arm
     base_url: str
-    pid: int
-    """``kill`` ends it with everything that it started."""
+    pid: int | None
+    """``kill`` ends it with everything that it started; None where a plugin launched it elsewhere."""
 
 
 def kept_lines(kept: Sequence[KeptServer]) -> list[str]:
@@ -85,7 +87,8 @@ def kept_lines(kept: Sequence[KeptServer]) -> list[str]:
     urls = {server.arm: server.base_url for server in kept}
     if len(urls) == len(ARMS):
         lines.append(f"  measure them again: --specdec-attach={urls['baseline']},{urls['specdec']}")
-    return [*lines, f"  end them: kill {' '.join(str(server.pid) for server in kept)}"]
+    ours = [str(server.pid) for server in kept if server.pid is not None]
+    return [*lines, *([f"  end them: kill {' '.join(ours)}"] if ours else [])]
 
 
 class ServerPool:
@@ -98,6 +101,7 @@ class ServerPool:
         lock_directory: Where the device locks are, see :class:`DeviceLocks`.
         lock_timeout_s: Most seconds to wait for another run that uses the same device.
         nvml: The ``pynvml`` module; default: the installed one.
+        elsewhere: Starts a server somewhere else, or returns None.
     """
 
     def __init__(
@@ -110,11 +114,13 @@ class ServerPool:
         lock_directory: Path | None = None,
         lock_timeout_s: float = LOCK_TIMEOUT_S,
         nvml: Any = None,
+        elsewhere: Callable[[LaunchPlan], Launched | None] | None = None,
     ) -> None:
         self._directory = directory
         self._progress = progress
         self._devices = tuple(devices)
         self._nvml = nvml
+        self._elsewhere = elsewhere
         self._waiting = waiting or progress
         self._folder = ResultFolder(directory)
         self._locks = DeviceLocks(lock_directory)
@@ -237,6 +243,10 @@ class ServerPool:
     ) -> Server:
         plan = plan_factory(port, served_name())
         number = self._launches[key] = self._launches.get(key, -1) + 1
+        launched = self._elsewhere(plan) if self._elsewhere else None
+        if launched is not None:
+            server = ElsewhereServer(plan, launched, startup_timeout_s=startup_timeout_s, launch=number, beside=beside)
+            return cast("Server", server)  # it has all that is asked of a server here
         return Server.begin(
             plan,
             log_path=fresh_log(self._directory / folder, plan.arm),
