@@ -14,6 +14,7 @@ import pytest
 from _pytest._code.code import ExceptionRepr
 
 from pytest_specdec import __version__
+from pytest_specdec.adding import REPLACED, last_word, notes_of
 from pytest_specdec.core.errors import ConfigError, Finding, LaunchError, SpecDecError
 from pytest_specdec.core.masked_text import masked_text
 from pytest_specdec.core.masking import masked_argv
@@ -79,6 +80,7 @@ class Gates:
             SilentProgress() if quiet else TerminalProgress(config),
             change_command=self._change_command,
             measured=lambda comparison: config.hook.pytest_specdec_measured(config=config, comparison=comparison),
+            notes_of=lambda comparison: notes_of(config, comparison),
             environment={
                 "pytest_specdec": __version__,
                 "pytest": pytest.__version__,
@@ -94,6 +96,8 @@ class Gates:
         """Why the run fails although no test did."""
         self.save_error: SpecDecError | None = None
         self.close_error: SpecDecError | None = None
+        self.replaced: list[str] = []
+        """Whose verdicts another plugin has replaced."""
         self._skipped: dict[str, None] = {}
         """Why gates were skipped; each reason once."""
 
@@ -180,8 +184,12 @@ class Gates:
                 test_dir=item.path.parent,
                 attempt=attempt,
             )
+            own = judged.verdicts
+            judged = last_word(item, judged)
         except SpecDecError as error:
             raise CouldNotMeasure(self._masked(str(error)), pytrace=False) from None
+        if judged.verdicts != own:
+            self.replaced.append(f"{item.nodeid}: {REPLACED}")
         item.stash[JUDGED] = judged
         item.user_properties[:] = [p for p in item.user_properties if not str(p[0]).startswith("specdec.")]
         item.user_properties += properties_of(judged)
@@ -369,6 +377,7 @@ class Gates:
             thresholds=self.options.procedure.thresholds,
             verbose=self.config.get_verbosity() > 0,
         )
+        lines += self.replaced
         lines += kept_lines(self.session.kept)
         if self.session.gates and self.save_error is None:
             lines.append(f"results: {relative(self.session.result_path)}")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_specdec.core.launched import Launched
+from pytest_specdec.core.own_objectives import OwnObjective
 
 if TYPE_CHECKING:
     from pytest_specdec.core.class_acceptance import ClassAcceptance
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from pytest_specdec.core.verdict import Estimate, Verdict
 
 
-__all__ = ["Launched", "SpecComparison", "SpecServers"]
+__all__ = ["Launched", "OwnObjective", "SpecComparison", "SpecServers"]
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 import pluggy
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pytest
 
     from pytest_specdec.core.launched import Launched
+    from pytest_specdec.core.own_objectives import OwnObjective
     from pytest_specdec.core.samples import Arm, Comparison
     from pytest_specdec.core.verdict import Verdict
 
@@ -46,13 +49,57 @@ def pytest_specdec_launch(  # noqa: PLR0917 - pluggy passes them by name
 
 
 @hookspec
+def pytest_specdec_objectives(config: pytest.Config) -> Sequence[OwnObjective] | None:
+    """Add names to ``spec_slo``: a figure of every round, judged by its interval like any other objective.
+
+    ::
+
+        from pytest_specdec import OwnObjective
+
+        def longest_wait_s(baseline, specdec):
+            return max(sample.token_times_s[0] - sample.sent_s for sample in specdec.successes)
+
+        def pytest_specdec_objectives():
+            return [OwnObjective("max_wait_s", "s", "lower", "longest TTFT of a round", longest_wait_s)]
+    """
+
+
+@hookspec
+def pytest_specdec_notes(config: pytest.Config, comparison: Comparison) -> Sequence[str] | None:
+    """Say something about a measurement: notes stand below its figures in failures, reports and result files.
+
+    Asked after every extension; ``comparison`` has all rounds so far::
+
+        def pytest_specdec_notes(comparison):
+            if any(device.temperature_c and device.temperature_c > 80 for run in comparison.runs for device in run.devices):
+                return ["a device was above 80 degrees"]
+    """
+
+
+@hookspec(firstresult=True)
+def pytest_specdec_replace_verdicts(
+    item: pytest.Item, comparison: Comparison, verdicts: tuple[Verdict, ...]
+) -> Sequence[Verdict] | None:
+    """Have the last word on a test's verdicts; the first answer that is not None is used, and tables say so.
+
+    There must be one verdict for each given one. Knowing that a machine is not the one that counts::
+
+        from dataclasses import replace
+
+        def pytest_specdec_replace_verdicts(item, verdicts):
+            if item.get_closest_marker("informative"):
+                return [replace(verdict, outcome="ok") for verdict in verdicts]
+    """
+
+
+@hookspec
 def pytest_specdec_measured(config: pytest.Config, comparison: Comparison) -> None:
     """See a comparison that is measured or has got more rounds, with its raw samples; a self-test's, too.
 
     ::
 
-    def pytest_specdec_measured(comparison):
-        print(comparison.config_id, comparison.rounds, "rounds")
+        def pytest_specdec_measured(comparison):
+            print(comparison.config_id, comparison.rounds, "rounds")
     """
 
 
@@ -62,7 +109,7 @@ def pytest_specdec_verdict(item: pytest.Item, verdicts: tuple[Verdict, ...]) -> 
 
     ::
 
-    def pytest_specdec_verdict(item, verdicts):
-        for verdict in verdicts:
-            print(item.nodeid, verdict.requirement.label, verdict.outcome)
+        def pytest_specdec_verdict(item, verdicts):
+            for verdict in verdicts:
+                print(item.nodeid, verdict.requirement.label, verdict.outcome)
     """

@@ -52,6 +52,10 @@ def pytest_configure(config: pytest.Config) -> None:
         for name in ("help", "version", "markers", "showfixtures", "show_fixtures_per_test")
     ):
         return
+    if config.hook.pytest_specdec_objectives.get_hookimpls():
+        from pytest_specdec.adding import add_objectives
+
+        add_objectives(config)
     if not options.asked(config):
         return
     if not sys.platform.startswith("linux"):

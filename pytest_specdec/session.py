@@ -45,6 +45,8 @@ class SpecSession:
     progress: Progress
     change_command: Callable[[Arm, tuple[str, ...]], tuple[str, ...]]
     measured: Callable[[Comparison], None]
+    notes_of: Callable[[Comparison], list[str]] = lambda _: []
+    """What others say about a comparison."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Versions and command line, for the result document."""
     gates: dict[str, GateRecord] = field(default_factory=dict)
@@ -239,6 +241,7 @@ class SpecSession:
             self._failures[key] = error
             raise
         self.measured(measurement.comparison())
+        measurement.notes += self.notes_of(measurement.comparison())
 
     def servers(self, config: SpecConfig) -> Mapping[Arm, Server]:
         """Both servers of a config, started if they are not up.

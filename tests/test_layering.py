@@ -38,6 +38,7 @@ WITH_PYTEST = {
     "options.py",
     "settings.py",
     "gates.py",
+    "adding.py",
     "canary_gates.py",
     "objective_listing.py",
     "gate_records.py",

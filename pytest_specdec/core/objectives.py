@@ -15,14 +15,14 @@ from pytest_specdec.core.errors import CannotMeasure
 from pytest_specdec.core.output_rules import check_greedy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from pytest_specdec.core.evidence import Evidence
     from pytest_specdec.core.load_spec import LoadSpec
     from pytest_specdec.core.slo_values import Parse
     from pytest_specdec.core.verdict import Direction, Estimate, Requirement, Unit
 
-Kind = Literal["gain", "speculation", "limit", "side effect", "outputs", "sweep", "history"]
+Kind = Literal["gain", "speculation", "limit", "side effect", "outputs", "sweep", "history", "own"]
 
 
 def _any_load(_: LoadSpec) -> None:
@@ -41,8 +41,8 @@ class Objective:
     """One sentence for the documentation: what is compared with the threshold."""
     values: Parse
     """Reads the mark's value; see :mod:`pytest_specdec.core.slo_values`."""
-    estimator: str
-    """``module:function`` within the core, from (Evidence, Requirement) to Estimate."""
+    estimator: str | Callable[[Evidence, Requirement], Estimate]
+    """From (Evidence, Requirement) to Estimate; within the core ``module:function``, imported when it is called."""
     needs: str = ""
     """What must be given for a measurement, in words."""
     possible: Callable[[LoadSpec], None] = _any_load
@@ -80,6 +80,8 @@ class Objective:
         Raises:
             CannotMeasure: There is none.
         """
+        if not isinstance(self.estimator, str):
+            return self.estimator(evidence, requirement)
         module, function = self.estimator.split(":")
         estimator = getattr(importlib.import_module(f"pytest_specdec.core.{module}"), function)
         result: Estimate = estimator(evidence, requirement)
@@ -388,5 +390,17 @@ _ENTRIES = (
     ),
 )
 
-REGISTRY: Mapping[str, Objective] = {objective.name: objective for objective in _ENTRIES}
-"""Every objective by name, in the order of the documentation."""
+_OBJECTIVES = {objective.name: objective for objective in _ENTRIES}
+REGISTRY: Mapping[str, Objective] = _OBJECTIVES
+"""Every objective by name, in the order of the documentation; those that others add come last."""
+
+
+def add(objective: Objective) -> None:
+    """One that is not the plugin's own, see :mod:`pytest_specdec.core.own_objectives`."""
+    _OBJECTIVES[objective.name] = objective
+
+
+def remove(names: Iterable[str]) -> None:
+    """Those that were added."""
+    for name in names:
+        del _OBJECTIVES[name]

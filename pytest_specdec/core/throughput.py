@@ -29,7 +29,7 @@ def throughput_gain(evidence: Evidence, requirement: Requirement) -> Estimate:
     base, spec = (_per_round(evidence, arm, requirement) for arm in ARMS)
     log_ratio = np.log(spec / base)
     centre = float(log_ratio.mean())
-    interval = _over_time(evidence, log_ratio, centre)
+    interval = over_time(evidence, log_ratio, centre)
     return Estimate(
         value=math.expm1(centre),
         low=None if interval.low is None else math.expm1(interval.low),
@@ -47,7 +47,7 @@ def throughput(evidence: Evidence, requirement: Requirement) -> Estimate:
         raise _offered_load(requirement, "the speculating server keeps up with")
     rates = _per_round(evidence, "specdec", requirement)
     centre = float(rates.mean())
-    interval = _over_time(evidence, rates, centre)
+    interval = over_time(evidence, rates, centre)
     return Estimate(
         value=centre,
         low=None if interval.low is None else max(0.0, interval.low),
@@ -68,7 +68,7 @@ def mean_throughput(evidence: Evidence, arm: Arm) -> float | None:
     return sum(known) / len(known)
 
 
-def _over_time(evidence: Evidence, per_round: Floats, centre: float) -> Interval:
+def over_time(evidence: Evidence, per_round: Floats, centre: float) -> Interval:
     """The t interval of a figure that each round has one of, in the order of rounds."""
     units = numbered(evidence.moment(np.arange(len(per_round))))
     means = np.bincount(units, weights=per_round) / np.bincount(units)

@@ -79,7 +79,9 @@ def test_the_registry_needs_no_heavy_import() -> None:
 
 @pytest.mark.parametrize("name", REGISTRY)
 def test_every_entry_leads_to_an_estimator(name: str) -> None:
-    module, function = REGISTRY[name].estimator.split(":")
+    estimator = REGISTRY[name].estimator
+    assert isinstance(estimator, str)
+    module, function = estimator.split(":")
     assert callable(getattr(importlib.import_module(f"pytest_specdec.core.{module}"), function))
 
 
