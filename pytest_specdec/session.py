@@ -240,8 +240,9 @@ class SpecSession:
         except CannotMeasure as error:
             self._failures[key] = error
             raise
-        self.measured(measurement.comparison())
-        measurement.notes += self.notes_of(measurement.comparison())
+        comparison = measurement.comparison()
+        self.measured(comparison)
+        measurement.notes += self.notes_of(comparison)
 
     def servers(self, config: SpecConfig) -> Mapping[Arm, Server]:
         """Both servers of a config, started if they are not up.
