@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from pytest_specdec.core.errors import InvalidMeasurement, RequestsFailed
+from pytest_specdec.core.errors import DisturbedMeasurement, InvalidMeasurement, RequestsFailed
 from pytest_specdec.core.k_choice import SCHEDULE_KEY
 from pytest_specdec.core.samples import ARMS, Arm, ArmRun, Comparison, WorkloadRecord
 from pytest_specdec.output_pass import OutputMemory
@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     from pytest_specdec.rounds import Warmth
     from pytest_specdec.serving.process import Server
     from pytest_specdec.stage import Stage
+
+
+MEASURED_AGAIN = 2
+"""So many runs of a comparison may be measured again because something disturbed them, or one for every four rounds where that is
+more. A machine that hiccups gets by with it; what disturbs every run (a proxy, a client without a core) exceeds it: an error."""
 
 
 @dataclass
@@ -47,6 +52,8 @@ class Measurement:
     measured_s: float = 0.0
     """Seconds spent in rounds, for ``budget_s``."""
     switch_s: float = 0.0
+    disturbed: list[str] = field(default_factory=list)
+    """What was wrong with each run that was measured again."""
     placed: Placed | None = None
     blocks: list[BlockRecord] = field(default_factory=list)
     device: str | None = None
@@ -55,6 +62,8 @@ class Measurement:
     outputs: Outputs | None = None
     sampled: SampledOutputs | None = None
     output_memory: OutputMemory = field(default_factory=OutputMemory)
+    _plans_spoilt: int = 0
+    """Fresh plans that a disturbed run has used up."""
 
     def __post_init__(self) -> None:
         from pytest_specdec.load.arrivals import plan_notes
@@ -194,11 +203,12 @@ class Measurement:
         from pytest_specdec.core.validity import check_run
         from pytest_specdec.rounds import run_once
 
-        steps, complete = block.steps, 2 * (block.stop - block.start) if block.grouped else 2
+        steps, complete = list(block.steps), 2 * (block.stop - block.start) if block.grouped else 2
         pending: list[ArmRun] = []
         launches: dict[Arm, int] = {}
         position_of_record = len(self.blocks)
-        for index, position, arm in steps:
+        while steps:
+            index, position, arm = steps[0]
             server = self._ready(stage, arm, progress, warm)
             launches[arm] = server.record.launch
             progress.phase(
@@ -212,6 +222,7 @@ class Measurement:
                 self.load,
                 index=index,
                 position=position,
+                plan=index + self._plans_spoilt,
                 fresh=self.plan_is_fresh,
                 progress=progress,
             )
@@ -219,7 +230,16 @@ class Measurement:
                 check_run(run, self.comparison())
             except RequestsFailed as error:
                 raise RequestsFailed(error.what, where=str(server.log_path), remedy=error.remedy) from None
-            self.measured_s += time.monotonic() - began
+            except DisturbedMeasurement as error:
+                self._measure_again(error, block, up_to)
+                if self.plan_is_fresh:  # neither server may see these prompts again
+                    self._plans_spoilt += 1
+                    steps[:0] = [(one.round, one.order, one.arm) for one in pending]
+                    pending.clear()
+                continue
+            finally:
+                self.measured_s += time.monotonic() - began
+            del steps[0]
             pending.append(run)
             if len(pending) == complete:
                 self.runs.extend(pending)
@@ -234,6 +254,23 @@ class Measurement:
                         devices=(stage.devices("baseline"), stage.devices("specdec")),
                     )
                 ]
+
+    def _measure_again(self, error: DisturbedMeasurement, block: Block, up_to: int) -> None:
+        """A disturbed run is kept out and measured again at once, a few times: half a second of a stolen core is no finding.
+
+        Raises:
+            DisturbedMeasurement: That happened too often, or there are no prompts for another try.
+        """
+        from pytest_specdec.load.arrivals import has_spare_plan
+
+        self.disturbed.append(error.what)
+        no_prompts = self.plan_is_fresh and (
+            block.grouped or not has_spare_plan(self.workload, self.load, spoilt=self._plans_spoilt)
+        )
+        if no_prompts or len(self.disturbed) > max(MEASURED_AGAIN, up_to // 4):
+            again = f"; {len(self.disturbed)} runs were disturbed" if self.disturbed[1:] else ""
+            raise DisturbedMeasurement(error.what + again, where=error.where, remedy=error.remedy)
+        self.notes.append(f"measured again: {error.what}")
 
     def _so_far(self, up_to: int, pending: int) -> str:
         """`` (TPOT gain 31.0 % so far, about 20 s of rounds left)``; nothing before the first round is complete."""

@@ -78,6 +78,7 @@ def run_once(
     *,
     index: int,
     position: int,
+    plan: int,
     fresh: bool,
     progress: Progress,
 ) -> ArmRun:
@@ -90,6 +91,7 @@ def run_once(
         load: The conditions.
         index: Number of the round, from 0.
         position: 0 when this arm runs first in its round, else 1.
+        plan: Which plan it takes, from 0; the number of the round, unless rounds had to be measured again.
         fresh: The round takes prompts that no earlier one had.
         progress: Told how many requests have ended.
 
@@ -107,7 +109,7 @@ def run_once(
     with DeviceWatch(server.devices, own_pids, measured_pids=server.pids()) as watch:
         run = run_arm(
             endpoint_of(server),
-            plan_requests(workload, load, round_index=index, fresh=fresh),
+            plan_requests(workload, load, round_index=plan, fresh=fresh),
             load,
             arm=server.arm,
             round_index=index,

@@ -109,3 +109,7 @@ class RequestsFailed(CannotMeasure):
 
 class InvalidMeasurement(CannotMeasure):
     """The numbers exist but contradict each other or the set-up, so no verdict may rest on them."""
+
+
+class DisturbedMeasurement(InvalidMeasurement):
+    """A run during which client or device were not fit to measure; it may be over by the next one."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING
 
-from pytest_specdec.core.errors import InvalidMeasurement
+from pytest_specdec.core.errors import DisturbedMeasurement, InvalidMeasurement
 from pytest_specdec.core.metrics import chunk_gaps_s, decode_span_s, e2el_s, ttft_s
 
 if TYPE_CHECKING:
@@ -32,7 +32,8 @@ def check_stream(run: ArmRun) -> None:
     """The stream was not held back, and agrees with the server's own clock.
 
     Raises:
-        InvalidMeasurement: It was, or does not.
+        InvalidMeasurement: It was held back.
+        DisturbedMeasurement: It does not agree.
     """
     _check_unbuffered(run)
     _check_server_tpot(run)
@@ -62,7 +63,7 @@ def _check_server_tpot(run: ArmRun) -> None:
         return
     client_s = sum(decode_span_s(one) / max(one.completion_tokens - 1, 1) for one in successes) / len(successes)
     if abs(client_s - server_s) > TPOT_TOLERANCE * server_s + TPOT_SLACK_S:
-        raise InvalidMeasurement(
+        raise DisturbedMeasurement(
             f"round {run.round + 1}, {run.arm}: this client saw a mean TPOT of {1000 * client_s:.2f} ms, the server itself "
             f"{1000 * server_s:.2f} ms",
             remedy=_what_delays(run.client),
@@ -140,14 +141,14 @@ def check_client(run: ArmRun, load: LoadSpec) -> None:
     """The load generator kept up.
 
     Raises:
-        InvalidMeasurement: It was the bottleneck.
+        DisturbedMeasurement: It was the bottleneck.
     """
     client = run.client
     remedy = "Give the client a core of its own (taskset), lower the load, or run it with less beside it."
     # What is always tolerable spares a busy client's report the search through all gaps.
     allowed_s = lag_allowed_s(run) if client.p99_loop_lag_s > LAG_S else LAG_S
     if client.p99_loop_lag_s > allowed_s:
-        raise InvalidMeasurement(
+        raise DisturbedMeasurement(
             f"round {run.round + 1}, {run.arm}: the load generator is the bottleneck: its event loop was "
             f"{1000 * client.p99_loop_lag_s:.1f} ms late at the 99th percentile, {1000 * allowed_s:.1f} ms are tolerable "
             f"(it used {client.cpu_share:.0%} of a core)",
@@ -158,7 +159,7 @@ def check_client(run: ArmRun, load: LoadSpec) -> None:
         and client.achieved_rate is not None
         and client.achieved_rate < SEND_RATE * client.offered_rate
     ):
-        raise InvalidMeasurement(
+        raise DisturbedMeasurement(
             f"round {run.round + 1}, {run.arm}: the load generator is the bottleneck: it sent {client.achieved_rate:.2f} "
             f"requests per second instead of {client.offered_rate:.2f}",
             remedy=remedy,
@@ -166,7 +167,7 @@ def check_client(run: ArmRun, load: LoadSpec) -> None:
     if load.request_rate and client.p99_send_delay_s is not None:
         tolerable_s = max(0.05, 0.1 / load.request_rate)
         if client.p99_send_delay_s > tolerable_s:
-            raise InvalidMeasurement(
+            raise DisturbedMeasurement(
                 f"round {run.round + 1}, {run.arm}: the load generator is the bottleneck: requests left "
                 f"{1000 * client.p99_send_delay_s:.0f} ms late at the 99th percentile, {1000 * tolerable_s:.0f} ms are tolerable",
                 remedy=remedy,
@@ -177,7 +178,7 @@ def check_devices(run: ArmRun) -> None:
     """The devices ran at full clock, for us alone.
 
     Raises:
-        InvalidMeasurement: Slowed down, or shared.
+        DisturbedMeasurement: Slowed down, or shared.
     """
     for device in run.devices:
         name = f"device {device.index}" + (f" ({device.name})" if device.name else "")
@@ -185,12 +186,12 @@ def check_devices(run: ArmRun) -> None:
         if slowed:
             clock = f" at {device.sm_clock_mhz} MHz" if device.sm_clock_mhz else ""
             heat = f", {device.temperature_c} degrees" if device.temperature_c is not None else ""
-            raise InvalidMeasurement(
+            raise DisturbedMeasurement(
                 f"round {run.round + 1}, {run.arm}: {name} was slowed down{clock}{heat}: {', '.join(slowed)}",
                 remedy="Let it cool down and check its power supply, then measure again.",
             )
         if device.foreign_processes:
-            raise InvalidMeasurement(
+            raise DisturbedMeasurement(
                 f"round {run.round + 1}, {run.arm}: other processes use {name}: {', '.join(device.foreign_processes)}",
                 remedy="Stop them, or choose another device with CUDA_VISIBLE_DEVICES.",
             )

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 # One stream of random numbers for each use, so that the arrival times do not depend on the number of prompts.
 _CHOICE, _ARRIVALS, _SAMPLING = 1, 2, 3
 _MAX_SAMPLING_SEED = 2**31  # what every sampler accepts
+SPARE_PLANS = 2
+"""Fresh plans beyond those of ``max_rounds`` that a warm-up leaves alone, for rounds that have to be measured again."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,17 @@ def plan_requests(workload: Workload, load: LoadSpec, *, round_index: int, fresh
         )
         for index, (prompt, due_s, seed) in enumerate(zip(chosen, _due_times_s(load), seeds, strict=True))
     )
+
+
+def has_spare_plan(workload: Workload, load: LoadSpec, *, spoilt: int) -> bool:
+    """Whether all ``load.max_rounds`` rounds can still take fresh prompts when yet another plan is spoilt."""
+    if spoilt >= SPARE_PLANS:
+        return False
+    try:
+        plan_requests(workload, load, round_index=load.max_rounds + spoilt, fresh=True)
+    except WorkloadError:
+        return False
+    return True
 
 
 def plan_notes(workload: Workload, load: LoadSpec) -> tuple[str, ...]:

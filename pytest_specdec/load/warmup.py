@@ -20,7 +20,7 @@ from pytest_specdec.core.errors import RequestsFailed
 from pytest_specdec.core.request_failures import remedy_for
 from pytest_specdec.core.warming import BatchPace, has_settled, pace_of
 from pytest_specdec.load.answer import read_answer
-from pytest_specdec.load.arrivals import PlannedRequest, prompt_order
+from pytest_specdec.load.arrivals import SPARE_PLANS, PlannedRequest, prompt_order
 from pytest_specdec.load.prompt_reader import text_of
 from pytest_specdec.load.window import run_window
 
@@ -84,7 +84,7 @@ async def warm(client: Client, workload: Workload, load: LoadSpec, *, fresh: boo
 
 def warm_up_prompts(workload: Workload, load: LoadSpec, *, fresh: bool) -> Iterator[Prompt]:
     """Endless: the prompts that no round uses, then the others, altered, each time differently."""
-    rounds = load.max_rounds if fresh else 1
+    rounds = load.max_rounds + SPARE_PLANS if fresh else 1
     used = min(load.num_requests * rounds, len(workload.prompts))
     measured = {prompt.index for prompt in prompt_order(workload, load, count=used)}
     order = prompt_order(workload, load, count=len(workload.prompts))

@@ -108,8 +108,27 @@ def test_many_tokens_in_no_time_are_no_infinite_speed() -> None:
         lambda one: replace(one, token_times_s=(one.token_times_s[-1],) * len(one.token_times_s)),
         arm="specdec",
     )
-    with pytest.raises(InvalidMeasurement, match="in one moment"):
+    with pytest.raises(
+        InvalidMeasurement, match="64 of 64 answers of the specdec arm came with all their tokens in one moment"
+    ):
         gain(at_once)
+
+
+@pytest.mark.parametrize(("stalled", "measurable"), [(6, True), (7, False)])
+def test_a_moment_in_which_the_machine_stood_still_costs_its_requests_only(stalled: int, measurable: bool) -> None:  # noqa: FBT001
+    def at_once(sample: RequestSample) -> RequestSample:
+        if sample.index >= stalled:
+            return sample
+        return replace(sample, token_times_s=(sample.token_times_s[-1],) * len(sample.token_times_s))
+
+    comparison = change_samples(build_comparison(requests=64, rounds=1), at_once, arm="baseline")
+    if measurable:
+        estimate = gain(comparison)
+        assert estimate.value == pytest.approx(0.3)
+        assert (estimate.samples, estimate.excluded) == (58, 6)
+    else:
+        with pytest.raises(InvalidMeasurement, match="7 of 64 answers of the baseline arm"):
+            gain(comparison)
 
 
 def test_e2el_is_not_compared_when_the_arms_wrote_different_amounts() -> None:

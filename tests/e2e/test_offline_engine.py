@@ -38,7 +38,9 @@ def served(config: SpecConfig, folder: Path) -> ArmRun:
     pool = ServerPool(folder, lambda _: None)
     try:
         server = pool.acquire("specdec", lambda port, name: plan_launch(config, "specdec", port=port, served_name=name))
-        return run_once(server, [server], workload, LOAD, index=0, position=0, fresh=False, progress=SilentProgress())
+        return run_once(
+            server, [server], workload, LOAD, index=0, position=0, plan=0, fresh=False, progress=SilentProgress()
+        )
     finally:
         pool.close_all()
 
