@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 from pytest_specdec.core.errors import CannotMeasure
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from pytest_specdec.core.config import SpecConfig
-    from pytest_specdec.core.k_advice import Predicted, Tuning
+    from pytest_specdec.core.k_advice import Advice, Predicted, Tuning
     from pytest_specdec.core.k_choice import KChoice
     from pytest_specdec.core.k_measured import MeasuredK
     from pytest_specdec.core.load_spec import LoadSpec
+    from pytest_specdec.core.samples import Comparison
     from pytest_specdec.core.verdict import Estimate
     from pytest_specdec.session import SpecSession
 
@@ -47,6 +49,7 @@ def tune(session: SpecSession, config: SpecConfig, load: LoadSpec, *, test_dir: 
     Raises:
         CannotMeasure: The method has no K, or one of the Ks cannot be measured.
     """
+    from pytest_specdec.core.duel import beaten
     from pytest_specdec.core.judge import estimate
     from pytest_specdec.core.k_advice import Tuning, advise
     from pytest_specdec.core.k_choice import config_with_k, with_k
@@ -56,6 +59,7 @@ def tune(session: SpecSession, config: SpecConfig, load: LoadSpec, *, test_dir: 
     if not choice.candidates:
         raise CannotMeasure(choice.refusal)
     measured: list[MeasuredK] = []
+    comparisons: dict[int, Comparison] = {}
     gains: dict[int, Estimate] = {}
     foretold: dict[int, Predicted] = {}
 
@@ -66,12 +70,18 @@ def tune(session: SpecSession, config: SpecConfig, load: LoadSpec, *, test_dir: 
         finally:
             session.release(of_k)
         measured.append(measured_k(comparison))
+        comparisons[k] = comparison
         gains[k] = estimate(comparison, "tpot_gain")
+
+    def advice_among(candidates: Sequence[int]) -> Advice:
+        behind = beaten(list(comparisons.values()))
+        ks = [k for k, one in comparisons.items() if one.config_id in behind]
+        return advise(measured, candidates, load.confidence, beaten=ks)
 
     for k in reversed(choice.probes(config.num_speculative_tokens)):
         measure(k)
     while True:
-        advice = advise(measured, choice.candidates, load.confidence)
+        advice = advice_among(choice.candidates)
         wanted = advice.recommended
         if wanted is None or wanted in gains or len(measured) == _MOST_MEASURED:
             break
@@ -79,6 +89,6 @@ def tune(session: SpecSession, config: SpecConfig, load: LoadSpec, *, test_dir: 
         measure(wanted)
     if advice.recommended is not None and advice.recommended not in gains:
         # Looked at as often as is reasonable: what was measured is known, what was not is not recommended.
-        advice = advise(measured, [one.k for one in measured], load.confidence)
+        advice = advice_among([one.k for one in measured])
     line = {} if advice.recommended is None else with_k(config.speculative_config, advice.recommended)
     return Tuning(advice, choice, gains, foretold, line)

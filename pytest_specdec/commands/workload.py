@@ -159,6 +159,8 @@ def _lines(looked: Looked) -> list[str]:
     if summary.max_tokens is not None:
         low, high = summary.max_tokens
         lines.append(f"max_tokens   {low} .. {high}   (stated by {summary.own_max_tokens} prompts)")
+    if summary.forms or summary.tools:
+        lines.append(f"asked for    a form by {summary.forms} prompts, tools offered by {summary.tools}")
     lines.append(f"sha256       {looked.sha256}")
     lines += [f"note: {note}" for note in looked.notes]
     for name, count in looked.classes.most_common():

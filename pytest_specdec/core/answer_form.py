@@ -5,13 +5,16 @@ Answers are private. They are looked at once, when they arrive, and only these f
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytest_specdec.core.asked_form import AskedForm, has_form, is_json
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from pytest_specdec.core.asked_form import ToolCall
 
 NGRAM = 4
 END_TOKENS = 32
@@ -22,6 +25,8 @@ LOOPING = 0.8
 """Share of repeated n-grams at the end from which on an answer counts as a loop; lists and tables stay well below it."""
 REPLACEMENT = "\ufffd"
 """What a tokenizer puts in place of bytes that are no UTF-8."""
+
+NOTHING_ASKED = AskedForm()
 
 _JSON_BEGINS = re.compile(r'\{\s*["}]|\[\s*[{"]')
 """Not any bracket: ``[Your Name]`` and ``{name}`` stand in ordinary letters."""
@@ -38,7 +43,13 @@ class AnswerForm:
     damaged: bool
     """Replacement characters in the text, where bytes were no UTF-8."""
     parses: bool | None = None
-    """Whether an answer that begins as JSON is JSON; None for one that does not begin so, and where ``max_tokens`` cut it."""
+    """Whether an answer that begins as JSON is JSON; None for one that does not begin so or whose form was asked for, and where
+    ``max_tokens`` cut it."""
+    as_asked: bool | None = None
+    """Whether it has the form that the request asked for: JSON, one of the choices, calls of the tools whose arguments are JSON. None
+    where none was asked for, and where ``max_tokens`` cut it."""
+    calls: bool | None = None
+    """Whether it calls a tool; None where none is offered, and where ``max_tokens`` cut it."""
 
     @property
     def loops(self) -> bool:
@@ -71,24 +82,34 @@ def parses_as_json(text: str) -> bool | None:
         inner = inner.partition("\n")[2].strip().removesuffix("```").strip()
     if not _JSON_BEGINS.match(inner):
         return None
-    try:
-        json.loads(inner)
-    except (ValueError, RecursionError):
-        return False
-    return True
+    return is_json(inner)
 
 
-def form_of(text: str, tokens: Sequence[int] | None, *, cut: bool = False) -> AnswerForm:
+def form_of(
+    text: str,
+    tokens: Sequence[int] | None,
+    *,
+    cut: bool = False,
+    asked: AskedForm = NOTHING_ASKED,
+    content: str = "",
+    calls: Sequence[ToolCall] = (),
+) -> AnswerForm:
     """The facts about an answer.
 
     Args:
         text: All of it, arguments of tool calls included.
         tokens: Its token ids, where they are known.
         cut: Whether ``max_tokens`` ended it, so that what it was going to be cannot be told.
+        asked: The form that the request asked for.
+        content: The text without reasoning and calls.
+        calls: Of tools.
     """
+    as_asked = None if cut else has_form(asked, content, calls)
     return AnswerForm(
         repeated_share=repeated_share(tokens),
-        blank=not text.strip(),
+        blank=not text.strip() and not calls,
         damaged=REPLACEMENT in text,
-        parses=None if cut else parses_as_json(text),
+        parses=None if cut or as_asked is not None else parses_as_json(text),
+        as_asked=as_asked,
+        calls=bool(calls) if asked.tools and not cut else None,
     )

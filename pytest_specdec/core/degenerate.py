@@ -55,7 +55,14 @@ _DEFECTS: Mapping[str, Callable[[RequestSample], bool | None]] = {
     "begin as JSON and are none": lambda sample: (
         None if sample.form is None or sample.form.parses is None else not sample.form.parses
     ),
+    "do not have the form that was asked for": lambda sample: (
+        None if sample.form is None or sample.form.as_asked is None else not sample.form.as_asked
+    ),
+    "call a tool": lambda sample: None if sample.form is None else sample.form.calls,
 }
+
+ORDINARY = ("are cut at max_tokens", "call a tool")
+"""Those that are none while both servers do it alike."""
 
 
 def defects_of(comparison: Comparison) -> tuple[Defect, ...]:

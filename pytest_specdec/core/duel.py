@@ -6,6 +6,7 @@ request by request and round by round: ``(A_spec / A_base) / (B_spec / B_base)``
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -20,6 +21,8 @@ from pytest_specdec.core.tables import grid, numbered
 from pytest_specdec.core.verdict import Estimate, Requirement
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pytest_specdec.core.intervals import Floats, Ints
     from pytest_specdec.core.samples import Comparison
 
@@ -73,6 +76,17 @@ def duel(one: Comparison, other: Comparison, *, pairs: int = 1) -> Duel:
             limited_by="rounds",
         ),
     )
+
+
+def beaten(comparisons: Sequence[Comparison]) -> frozenset[str]:
+    """Ids of the configs that another one of them is faster than beyond doubt.
+
+    Args:
+        comparisons: Of different configs under the same load; all have a gain.
+    """
+    pairs = list(itertools.combinations(comparisons, 2))
+    duels = (duel(one, other, pairs=len(pairs)) for one, other in pairs)
+    return frozenset(one.behind for one in duels if one.told_apart)
 
 
 def _log_difference(left: Evidence, right: Evidence) -> tuple[float, float | None, float | None, str]:

@@ -15,7 +15,7 @@ import numpy as np
 from pytest_specdec.core.errors import CannotMeasure
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from pytest_specdec.core.intervals import Floats
     from pytest_specdec.core.k_choice import KChoice
@@ -52,7 +52,7 @@ class Advice:
     best: int
     """With the largest gain."""
     recommended: int | None
-    """The smallest K that the best one is not provably better than; None where every K provably loses."""
+    """The smallest K that no other one is provably better than; None where every K provably loses."""
     pays: bool
     """Whether the recommended K's whole interval is a gain."""
 
@@ -76,13 +76,17 @@ class Tuning:
     """The config's, with the recommended K; empty where none is recommended."""
 
 
-def advise(measured: Sequence[MeasuredK], candidates: Sequence[int], level: float) -> Advice:
+def advise(
+    measured: Sequence[MeasuredK], candidates: Sequence[int], level: float, *, beaten: Collection[int] = ()
+) -> Advice:
     """Predict and recommend.
 
     Args:
         measured: At least two different Ks.
         candidates: Ks to choose among; those that were measured are added.
         level: Two-sided confidence of every interval.
+        beaten: Ks that another one was measured to be better than, request by request. That tells apart what predictions, whose
+            intervals hold the noise of both, do not.
 
     Raises:
         CannotMeasure: Fewer than two Ks: one does not tell what a drafted token costs.
@@ -98,7 +102,7 @@ def advise(measured: Sequence[MeasuredK], candidates: Sequence[int], level: floa
     best = max(rows, key=lambda row: row.gain)
     tail = (1 - level) / 2
     within = [row.k for row in rows if row.k == best.k or np.quantile(draws[best.k] - draws[row.k], tail) <= 0]
-    recommended = min(within)
+    recommended = min(set(within).difference(beaten) or within)
     if all(row.high < 0 for row in rows):
         return Advice(level, tuple(rows), best.k, None, pays=False)
     return Advice(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pytest_specdec.core.answer_form import form_of
+from pytest_specdec.core.asked_form import ToolCall, asked_form
 from pytest_specdec.core.samples import RequestSample, RequestSpecStats
 from pytest_specdec.load.sse import SseParser
 
@@ -52,6 +53,8 @@ class _Stream:
     """Whatever was written, reasoning and calls included. Looked at once, and not kept."""
     content: list[str] = field(default_factory=list)
     """What a conversation would keep of it."""
+    calls: dict[int, tuple[list[str], list[str]]] = field(default_factory=dict)
+    """Calls of tools: parts of the name, and parts of the arguments."""
 
 
 def read_answer(transfer: Transfer, *, window_start: float) -> RequestSample:
@@ -67,7 +70,14 @@ def read_answer(transfer: Transfer, *, window_start: float) -> RequestSample:
     form = None
     if failure is None:
         tokens = stream.token_ids if ids_known else None
-        form = form_of("".join(stream.text), tokens, cut=stream.finish_reason == "length")
+        form = form_of(
+            "".join(stream.text),
+            tokens,
+            cut=stream.finish_reason == "length",
+            asked=asked_form(request.prompt.asked),
+            content="".join(stream.content),
+            calls=[ToolCall("".join(name), "".join(arguments)) for name, arguments in stream.calls.values()],
+        )
     return RequestSample(
         index=request.index,
         prompt=request.prompt.index,
@@ -155,6 +165,7 @@ def _read_event(event: dict[str, Any], time: float, stream: _Stream) -> None:
             stream.times.append(time)
             stream.text.append(_text(choice))
             stream.content.append((choice.get("delta") or choice).get("content") or choice.get("text") or "")
+            _read_calls(choice, stream)
             stream.chunk_tokens.append(None if ids is None else len(ids))
             stream.token_ids.extend(ids or ())
             stream.finish_reason = choice.get("finish_reason") or stream.finish_reason
@@ -174,6 +185,15 @@ def _text(choice: dict[str, Any]) -> str:
     calls = [call.get("function") or {} for call in delta.get("tool_calls") or ()]
     parts = [delta.get("content"), delta.get("reasoning"), delta.get("reasoning_content")]
     return "".join(part for part in [*parts, *(call.get("arguments") for call in calls)] if part)
+
+
+def _read_calls(choice: dict[str, Any], stream: _Stream) -> None:
+    """Parts of calls: the name comes once, the arguments piece by piece."""
+    for call in (choice.get("delta") or {}).get("tool_calls") or ():
+        name, arguments = stream.calls.setdefault(call.get("index") or 0, ([], []))
+        function = call.get("function") or {}
+        name.append(function.get("name") or "")
+        arguments.append(function.get("arguments") or "")
 
 
 def _is_role_only(choice: dict[str, Any]) -> bool:

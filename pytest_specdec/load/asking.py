@@ -11,8 +11,10 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pytest_specdec.core.asked_form import asked_form
 from pytest_specdec.core.errors import InvalidMeasurement
 from pytest_specdec.load.answer import TOKEN_ID, read_answer
+from pytest_specdec.load.asked_reader import FORM_KEYS
 from pytest_specdec.load.client import connect, prepare
 from pytest_specdec.load.idle import reset_prefix_cache
 from pytest_specdec.load.interrupt import run_cancellable
@@ -44,7 +46,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Likelihood:
-    """How far each of the two tokens lies below the most likely one."""
+    """How far each of the two tokens lies below the most likely one; below the likelier of the two, where a form was asked for."""
 
     gaps_nats: tuple[float, float] | None
     """None where the server did not tell."""
@@ -137,7 +139,8 @@ async def prompt_tokens(client: Client, request: PlannedRequest, load: LoadSpec)
     """
     prepared = prepare(request, load, client.endpoint.model)
     body = json.loads(prepared.body) | {"max_tokens": 1, "stream": False}
-    del body["stream_options"]
+    # A form does not change the prompt, and one token has none.
+    body = {key: value for key, value in body.items() if key not in ("stream_options", *FORM_KEYS)}
     answer = await client.ask(prepared.path, body, timeout_s=LONG_ANSWER_S)
     ids = answer.get("prompt_token_ids") or _first(answer.get("choices")).get("prompt_token_ids")
     if not ids:
@@ -156,7 +159,9 @@ async def _likelihood(client: Client, prompt: tuple[int, ...], place: Place) -> 
                 known[which] = await _of_prompt(client, [*before, token])
             except InvalidMeasurement:
                 known[which], least = min(listed.values()), True
-    best = max([*listed.values(), *(one for one in known if one is not None)])
+    # Where a grammar decides what is allowed, the likeliest token may not have been; the likelier of the two was.
+    enforced = asked_form(place.request.prompt.asked).enforced
+    best = max(one for one in (*known, *(listed.values() if not enforced else ())) if one is not None)
     first, second = (best - one if one is not None else math.nan for one in known)
     return Likelihood((first, second), least)
 

@@ -86,6 +86,7 @@ def prepare(
         body["messages"] = list(prompt.messages)
     else:
         body["prompt"] = prompt.prompt
+    body |= dict(prompt.asked)
     body |= {
         "max_tokens": request.max_tokens,
         "temperature": load.temperature,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,8 @@ class Prompt:
     answers: tuple[int, ...] = ()
     """Places in ``messages`` that the server's own answers to the turns before take, one for each of them; empty where the recorded
     ones are sent."""
+    asked: Mapping[str, Any] = field(default_factory=dict)
+    """What the answer must be, as the request's body says it: ``response_format``, ``tools`` and the like."""
 
     def continued(self, answers: Sequence[str]) -> Prompt:
         """The same turn after a server's own answers to the turns before it."""
@@ -66,6 +68,8 @@ class Conversation:
     """What is sent unless the user says otherwise: up to the first answer, or all but the last answer."""
     answered: bool = True
     """Whether the assistant's answers are among the messages; without them only the first turn can be sent."""
+    asked: Mapping[str, Any] = field(default_factory=dict)
+    """As in :class:`Prompt`."""
 
 
 @dataclass(frozen=True)

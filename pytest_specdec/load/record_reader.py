@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from pytest_specdec.load.asked_reader import ASKED_KEYS, FORM_KEYS, checked_asked
 from pytest_specdec.load.bad_lines import likely_columns
 from pytest_specdec.load.prompt_reader import BadRecordError, Conversation, a_kind, counted, text_of
 from pytest_specdec.load.record_checks import (
@@ -31,8 +32,9 @@ _FORMS = {
     "turns": "Spec-Bench or MT-Bench turns",
 }
 """The key that holds what is sent, and the name of the form."""
-_COMPANIONS = {
-    "messages": {"question_id"},
+_COMPANIONS: dict[str, set[str]] = {
+    "prompt": {*FORM_KEYS},
+    "messages": {"question_id", *ASKED_KEYS},
     "conversations": {"id"},
     "body": {"custom_id", "method", "url"},
     "turns": {"question_id"},
@@ -120,7 +122,8 @@ class RecordReader:
             text = checked_text(given["prompt"], "prompt")
             if self._with_gaps:
                 refuse_placeholders(text, "prompt")
-            return Conversation(prompt=text, category=category, max_tokens=max_tokens), set()
+            asked = checked_asked(given, chat=False)
+            return Conversation(prompt=text, category=category, max_tokens=max_tokens, asked=asked), set()
         if key == "body":
             return _of_body(given, category, max_tokens)
         if key == "turns":
@@ -130,7 +133,8 @@ class RecordReader:
         if self._with_gaps:
             for place, message in enumerate(messages):
                 refuse_placeholders(text_of(message.get("content")), f"{key}[{place}].content")
-        found = Conversation(messages=messages, category=category, max_tokens=max_tokens)
+        asked = checked_asked(given, chat=True) if key == "messages" else {}
+        found = Conversation(messages=messages, category=category, max_tokens=max_tokens, asked=asked)
         if key == "conversations":
             found = replace(found, turns="first")
         elif len(messages) > 1 and all(message["role"] == "user" for message in messages) and self._is_test(given):
@@ -223,10 +227,11 @@ def _of_body(given: dict[str, Any], category: str | None, max_tokens: int | None
     stated = checked_max_tokens(body)
     if None not in (stated, max_tokens) and stated != max_tokens:
         raise BadRecordError("'max_tokens' and that of 'body' differ")
-    unused = {f"body.{name}" for name in body if name not in (*present, *MAX_TOKENS_KEYS)}
+    asked = checked_asked(body, chat=present == ["messages"], within="body.")
+    unused = {f"body.{name}" for name in body if name not in (*present, *MAX_TOKENS_KEYS, *ASKED_KEYS)}
     tokens = max_tokens if stated is None else stated
     if present == ["messages"]:
         messages = checked_messages(body["messages"], "body.messages")
-        return Conversation(messages=messages, category=category, max_tokens=tokens), unused
+        return Conversation(messages=messages, category=category, max_tokens=tokens, asked=asked), unused
     text = checked_text(body["prompt"], "body.prompt")
-    return Conversation(prompt=text, category=category, max_tokens=tokens), unused
+    return Conversation(prompt=text, category=category, max_tokens=tokens, asked=asked), unused

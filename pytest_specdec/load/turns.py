@@ -36,13 +36,21 @@ class TurnTaker:
             BadRecordError: There is nothing to answer.
         """
         if found.messages is None:
-            return [Prompt(0, prompt=found.prompt, category=found.category, max_tokens=found.max_tokens)]
+            alone = Prompt(
+                0, prompt=found.prompt, category=found.category, max_tokens=found.max_tokens, asked=found.asked
+            )
+            return [alone]
         messages, greeted = _without_greeting(found.messages) if found.turns == "first" else (found.messages, False)
         if self._multi_turn == "own" and not found.answered:
             messages = _with_answers_between(messages)
         ends = _ends_of_turns(messages, answered=found.answered or self._multi_turn == "own")
         if not ends:
             raise BadRecordError("nothing to answer: no message but the assistant's")
+        if self._multi_turn == "own" and found.asked.get("tools") and len(ends) > 1:
+            raise BadRecordError(
+                "'tools' in a conversation that goes on: the server's own answer may be a call, which nobody would answer; "
+                "send it with `multi_turn: recorded`"
+            )
         number = self._conversations
         self._conversations += 1
         self._cut_greetings += greeted
@@ -59,6 +67,7 @@ class TurnTaker:
                 conversation=number if len(taken) > 1 else None,
                 turn=turn if len(taken) > 1 else 0,
                 answers=tuple(ends[:turn]) if self._multi_turn == "own" else (),
+                asked=found.asked,
             )
             for turn in taken
         ]

@@ -7,6 +7,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytest_specdec.load.asked_reader import FORM_KEYS
+
 if TYPE_CHECKING:
     from pytest_specdec.load.prompt_reader import Prompt
 
@@ -28,6 +30,10 @@ class WorkloadSummary:
     """Smallest and largest ``max_tokens`` stated by a line; None when no line states one."""
     own_max_tokens: int
     """Prompts that state ``max_tokens``; the others use the load's."""
+    forms: int = 0
+    """Prompts that ask for a form of the answer: ``response_format`` or ``structured_outputs``."""
+    tools: int = 0
+    """Prompts that offer tools."""
 
 
 class Tally:
@@ -38,6 +44,8 @@ class Tally:
         self._stated: list[int] = []
         self._categories: Counter[str | None] = Counter()
         self._chats = 0
+        self._forms = 0
+        self._tools = 0
         self._contents: set[bytes] = set()
 
     def add(self, prompt: Prompt) -> None:
@@ -47,8 +55,10 @@ class Tally:
             self._stated.append(prompt.max_tokens)
         self._categories[prompt.category] += 1
         self._chats += prompt.messages is not None
-        content = prompt.prompt if prompt.messages is None else repr(prompt.messages)
-        self._contents.add(hashlib.blake2b((content or "").encode("utf-8", "replace"), digest_size=8).digest())
+        self._forms += any(key in prompt.asked for key in FORM_KEYS)
+        self._tools += "tools" in prompt.asked
+        content = repr((prompt.prompt, prompt.messages, prompt.asked))
+        self._contents.add(hashlib.blake2b(content.encode("utf-8", "replace"), digest_size=8).digest())
 
     def summary(self) -> WorkloadSummary:
         """Of what was counted, at least one prompt."""
@@ -60,6 +70,8 @@ class Tally:
             characters=tuple((share, lengths[round(share * (len(lengths) - 1))]) for share in _QUANTILES),
             max_tokens=(min(self._stated), max(self._stated)) if self._stated else None,
             own_max_tokens=len(self._stated),
+            forms=self._forms,
+            tools=self._tools,
         )
 
     def notes(self) -> tuple[str, ...]:

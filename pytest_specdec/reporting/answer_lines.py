@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 def defect_lines(comparison: Comparison) -> list[str]:
     """``answers (specdec / baseline): 3.1 / 0.0 % loop, 25.0 / 25.0 % are cut at max_tokens``; nothing where all is well.
 
-    Answers that are cut are shown beside other kinds only, or where the servers differ in them: most loads cut some.
+    Answers that are cut or call a tool are shown beside other kinds only, or where the servers differ in them: most loads cut some.
     """
-    from pytest_specdec.core.degenerate import defects_of
+    from pytest_specdec.core.degenerate import ORDINARY, defects_of
 
     found = [one for one in defects_of(comparison) if one.baseline or one.specdec]
-    if not any(one.significant or one.name != "are cut at max_tokens" for one in found):
+    if not any(one.significant or one.name not in ORDINARY for one in found):
         return []
     kinds = ", ".join(f"{100 * one.specdec:.1f} / {100 * one.baseline:.1f} % {one.name}" for one in found)
     return [f"answers (specdec / baseline): {kinds}"]

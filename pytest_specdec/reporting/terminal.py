@@ -89,6 +89,7 @@ def session_lines(
     """
     if not (gates or comparisons):  # a run that only collects need not import what sums up
         return []
+    from pytest_specdec.core.degenerate import defect_notes
     from pytest_specdec.core.recommendation import recommendations
     from pytest_specdec.core.summary import summarise
     from pytest_specdec.reporting.classes import class_summaries
@@ -101,6 +102,7 @@ def session_lines(
     ]
     lines += [f"{gate.nodeid}: {_sweep(gate, comparisons)}" for gate in gates if gate.points]
     lines += class_summaries(gates, comparisons)
+    lines += [f"{key}: {note}" for key, comparison in comparisons.items() for note in defect_notes(comparison)]
     lines += _ranking_lines(comparisons)
     lines += (
         ["", *advice] if lines and (advice := advice_lines(recommendations(comparisons.values(), thresholds))) else []

@@ -41,7 +41,7 @@ class Launch:
     """``none``, ``summary`` or ``detailed``."""
     seed: int
     given: dict[str, Any]
-    """Every flag as it was given, for the log."""
+    """Every flag as it was given."""
 
     @property
     def arm(self) -> str:

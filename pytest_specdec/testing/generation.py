@@ -49,6 +49,10 @@ class Generation:
     top_logprobs: int | None
     top_prompt_logprobs: int | None
     logprobs_as_token_ids: bool
+    json: bool
+    """The answer has to be JSON."""
+    tool: str | None
+    """Name of the tool that is called: the one that has to be, or the first."""
 
 
 def read_generation(body: Any, *, chat: bool, launch: Launch, speculating: bool) -> Generation:
@@ -96,7 +100,28 @@ def read_generation(body: Any, *, chat: bool, launch: Launch, speculating: bool)
         top_logprobs=_top_logprobs(body, chat=chat),
         top_prompt_logprobs=body.get("prompt_logprobs"),
         logprobs_as_token_ids=bool(body.get("return_tokens_as_token_ids", False)),
+        json=_asks_for_json(body),
+        tool=_tool(body, launch) if chat else None,
     )
+
+
+def _asks_for_json(body: Mapping[str, Any]) -> bool:
+    formats = ("json_object", "json_schema")
+    structured = body.get("structured_outputs") or {}
+    return (body.get("response_format") or {}).get("type") in formats or bool(structured.get("json"))
+
+
+def _tool(body: Mapping[str, Any], launch: Launch) -> str | None:
+    tools, choice = body.get("tools"), body.get("tool_choice", "auto")
+    if not tools or choice == "none":
+        return None
+    if "tool_call_parser" not in launch.given:
+        if choice == "auto":
+            raise BadRequestError(
+                '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'
+            )
+        raise BadRequestError(f"tool_choice={choice!r} requires --tool-call-parser to be set")
+    return str((choice if isinstance(choice, dict) else tools[0])["function"]["name"])
 
 
 def _completion_prompt(body: Mapping[str, Any]) -> tuple[int, ...]:

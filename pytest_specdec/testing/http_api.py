@@ -17,6 +17,7 @@ from pytest_specdec.testing.knobs import KnobError
 from pytest_specdec.testing.replies import DONE, Emission, Logprobs, Reply, error_body, speculation_of_request, stamp
 from pytest_specdec.testing.simulation import token_text, tokens_of_text
 from pytest_specdec.testing.sleep_mode import SleepMode, note
+from pytest_specdec.testing.token_choice import share
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -173,6 +174,9 @@ class HttpApi:
             with_token_ids=asked.return_token_ids,
             usage_in_every_chunk=asked.usage_in_every_chunk,
             logprobs=_logprobs(answer, asked),
+            json=asked.json,
+            tool=asked.tool,
+            broken=share(f"{answer.oracle.identity}|form") < self._engine.knobs.broken_form,
         )
 
     def _extra(self, answer: Answer) -> dict[str, Any]:

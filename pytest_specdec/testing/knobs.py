@@ -158,6 +158,8 @@ class Knobs:
     """Share of answers that take it by chance, other ones in each pass, as with another composition of the batch."""
     swap_at_drafts: Share = 0.0
     """Share of prompts in whose answer the tokens on both sides of a draft's border are swapped (needs speculation)."""
+    broken_form: Share = 0.0
+    """Share of prompts whose answer, where JSON or a call of a tool is asked for, lacks its last bracket."""
     loop: Loop | None = None
     sampler_bias: Signed = 0.0
     """Added to the most likely token's probability at a temperature above 0 (0.05: 5 percentage points)."""

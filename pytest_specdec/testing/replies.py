@@ -41,6 +41,12 @@ class Reply:
     with_token_ids: bool
     usage_in_every_chunk: bool = False
     logprobs: Logprobs | None = None
+    json: bool = False
+    """The words of the answer are a text in an object."""
+    tool: str | None = None
+    """They are an argument in a call of that tool."""
+    broken: bool = False
+    """Its last bracket is missing."""
 
     def role_chunk(self) -> bytes:
         """The first chunk of a chat: the role and no token."""
@@ -52,13 +58,14 @@ class Reply:
 
     def chunk(self, emission: Emission, *, sent_before: int) -> bytes:
         """A chunk of tokens; ``sent_before`` tokens of the answer came in earlier ones."""
-        text = "".join(token_text(token) for token in emission.tokens)
+        first, last = sent_before == 0, emission.finish_reason == "stop"
+        text = self._text(emission.tokens, first=first, last=last)
         ids = list(emission.tokens) if self.with_token_ids else None
         logprobs = self._logprobs(emission.tokens, sent_before)
         finish = emission.finish_reason
         choice: dict[str, Any]
         if self.chat:
-            choice = {"index": 0, "delta": {"content": text}, "logprobs": logprobs, "finish_reason": finish}
+            choice = {"index": 0, "delta": self._said(text, first=first), "logprobs": logprobs, "finish_reason": finish}
             choice |= {"stop_reason": None} if finish else {}
             choice |= {"token_ids": ids} if self.with_token_ids else {}
         else:
@@ -74,12 +81,12 @@ class Reply:
 
     def whole(self, tokens: Sequence[int], finish_reason: str, extra: Mapping[str, Any]) -> dict[str, Any]:
         """The answer without streaming."""
-        text = "".join(token_text(token) for token in tokens)
+        text = self._text(tokens, first=True, last=finish_reason == "stop")
         ids = list(tokens) if self.with_token_ids else None
         prompt_ids = list(self.prompt_tokens) if self.with_token_ids else None
         logprobs = self._logprobs(tokens, 0)
         choice: dict[str, Any] = {"index": 0}
-        choice |= {"message": {"role": "assistant", "content": text}} if self.chat else {"text": text}
+        choice |= {"message": {"role": "assistant", **self._said(text, first=True)}} if self.chat else {"text": text}
         choice |= {"logprobs": logprobs, "finish_reason": finish_reason, "stop_reason": None, "token_ids": ids}
         if not self.chat:
             choice |= {"prompt_logprobs": self.logprobs.of_prompt() if self.logprobs else None}
@@ -88,6 +95,20 @@ class Reply:
         if self.chat:
             body |= {"prompt_logprobs": None, "prompt_token_ids": prompt_ids}
         return {**body, **extra}
+
+    def _text(self, tokens: Sequence[int], *, first: bool, last: bool) -> str:
+        words = "".join(token_text(token) for token in tokens)
+        if not self.json and self.tool is None:
+            return words
+        return ('{"text": "' if first else "") + words + ('"' + "}" * (not self.broken) if last else "")
+
+    def _said(self, text: str, *, first: bool) -> dict[str, Any]:
+        """What a message or a part of one holds: content, or a call whose name comes with its beginning."""
+        if self.tool is None:
+            return {"content": text}
+        named = {"id": f"call_{self.id}", "type": "function"} if first else {}
+        function = {"name": self.tool, "arguments": text} if first else {"arguments": text}
+        return {"tool_calls": [{**named, "index": 0, "function": function}]}
 
     def _head(self, *, streamed: bool = True) -> dict[str, Any]:
         kind = ("chat.completion.chunk" if streamed else "chat.completion") if self.chat else "text_completion"

@@ -195,3 +195,16 @@ def test_a_comparison_gives_its_own_gain_and_acceptance(seed: int) -> None:
 def test_a_single_round_is_refused() -> None:
     with pytest.raises(CannotMeasure, match="single round"):
         measured_k(build_comparison(rounds=1))
+
+
+def test_a_k_that_another_was_measured_to_beat_is_not_recommended() -> None:
+    noisy = [
+        MeasuredK(
+            k, ratio, tuple(0.5 for _ in range(k)), 1.0, ratio + k * np.linspace(-1, 1, 50), np.full((50, k), 0.5)
+        )
+        for k, ratio in ((1, -0.4), (4, -0.7))
+    ]
+    assert advise(noisy, [1, 4], 0.95).recommended == 1
+    assert advise(noisy, [1, 4], 0.95, beaten=[1]).recommended == 4
+    assert advise(noisy, [1, 2, 4], 0.95, beaten=[1]).recommended == 2
+    assert advise(noisy, [1, 4], 0.95, beaten=[1, 4]).recommended == 1

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from pytest_specdec.core.duel import duel
+from pytest_specdec.core.duel import beaten, duel
 from pytest_specdec.core.ranking import rankings, unranked
 from tests.core.comparison_builder import build_comparison
 
@@ -160,3 +160,8 @@ def test_side_effects_are_in_the_table() -> None:
     assert first.kv_capacity_loss is None
     assert first.acceptance_length is not None
     assert np.isclose(first.tokens_per_step or 0, first.acceptance_length, rtol=0.1)
+
+
+def test_whoever_loses_a_duel_beyond_doubt_is_beaten() -> None:
+    assert beaten([measured("slow", 9.0), measured("fast", 7.0), measured("as fast", 7.0)]) == {"slow"}
+    assert beaten([measured("alone", 9.0)]) == frozenset()

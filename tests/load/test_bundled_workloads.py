@@ -67,4 +67,11 @@ def test_prompts_with_a_schema_hold_a_sound_one() -> None:
     prompts = [prompt for prompt in bundled("structured").prompts if prompt.category == "schema"]
     assert len(prompts) == 20
     for prompt in prompts:
-        jsonschema.Draft202012Validator.check_schema(json.loads(prompt.text.split("\n")[1]))
+        schema = json.loads(prompt.text.split("\n")[1])
+        jsonschema.Draft202012Validator.check_schema(schema)
+        assert prompt.asked["response_format"]["json_schema"]["schema"] == schema
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_nothing_else_asks_for_a_form(name: str) -> None:
+    assert {prompt.category for prompt in bundled(name).prompts if prompt.asked} <= {"schema"}
