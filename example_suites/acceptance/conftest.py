@@ -24,8 +24,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("live_traffic", [pytest.param("live", marks=objectives)])
         return
     if "traffic_class" in metafunc.fixturenames:
-        length = pytest.mark.spec_slo(min_acceptance_length=conditions.procedure.acceptance_length)
-        rows = [pytest.param(name, marks=[_load(conditions, name, "low"), length]) for name in conditions.workloads]
+        if unknown := conditions.floors_of_nothing():
+            names = ", ".join(conditions.workloads)
+            raise pytest.Collector.CollectError(
+                f"class_acceptance_length: {', '.join(unknown)}: no such workload in step 3 (there are {names}); "
+                "a class of one of them is written as WORKLOAD/CLASS"
+            )
+        rows = [
+            pytest.param(name, marks=[_load(conditions, name, "low"), pytest.mark.spec_slo(**conditions.floors(name))])
+            for name in conditions.workloads
+        ]
         metafunc.parametrize("traffic_class", rows)
     else:
         rows = [

@@ -52,6 +52,28 @@ class Conditions:
     notes: tuple[str, ...] = ()
     """Where the loads come from."""
 
+    def floors(self, workload: str) -> dict[str, float | dict[str, float]]:
+        """What acceptance in a workload must reach, as ``spec_slo`` takes it."""
+        stated = self.procedure.class_acceptance_length
+        of_classes = {
+            name.rpartition("/")[2]: value
+            for name, value in stated.items()
+            if self._workload_of(name) == workload and name != workload
+        }
+        floors: dict[str, float | dict[str, float]] = {
+            "min_acceptance_length": stated.get(workload, self.procedure.acceptance_length)
+        }
+        return floors | ({"min_class_acceptance_length": of_classes} if of_classes else {})
+
+    def floors_of_nothing(self) -> list[str]:
+        """Names among the floors that are none of the workloads, and of no class of theirs."""
+        return [name for name in self.procedure.class_acceptance_length if self._workload_of(name) is None]
+
+    def _workload_of(self, name: str) -> str | None:
+        """Paths of workloads hold slashes, too."""
+        candidates = (name, name.rpartition("/")[0])
+        return next((one for one in candidates if one in self.workloads), None)
+
 
 def conditions_of(config: pytest.Config) -> Conditions:
     """From the settings and the configs of this run."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from pytest_specdec.core.errors import Finding
 from pytest_specdec.core.suggest import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
 Goal = Literal["latency", "throughput", "both"]
 
@@ -38,6 +38,8 @@ class Procedure:
     traffic: str | None = None
     """The workload that is measured at low and at high load; None: chat, or the first one."""
     acceptance_length: float = 1.5
+    class_acceptance_length: Mapping[str, float] = field(default_factory=dict)
+    """Of a workload in place of ``acceptance_length``, or of the class of a workload's prompts, as ``WORKLOAD/CLASS``."""
     tpot_gain: float = 0.3
     throughput_gain: float = 0.0
     low: int | None = None
@@ -117,6 +119,13 @@ def _names(text: str) -> tuple[str, ...]:
     return names
 
 
+def _lengths(text: str) -> dict[str, float]:
+    pairs = [one.rpartition(":") for one in text.split(",")]
+    if not all(name.strip() for name, _, _ in pairs):
+        raise ValueError
+    return {name.strip(): _number(1, math.inf)(value) for name, _, value in pairs}
+
+
 _CONCURRENCY = "a whole number of at least 1"
 _MILLISECONDS = "milliseconds, above 0"
 _SHARE = "a fraction of at least 0 and below 1, such as 0.3"
@@ -125,6 +134,7 @@ _READERS: dict[str, tuple[Callable[[str], Any], str]] = {
     "workloads": (_names, "names of workloads, separated by commas"),
     "traffic": (lambda text: _names(text)[0], "the name of a workload"),
     "acceptance_length": (_number(1, math.inf), "a number of at least 1"),
+    "class_acceptance_length": (_lengths, "NAME:VALUE, separated by commas, such as code:2,support/refund:1.8"),
     "tpot_gain": (_number(-math.inf, 1), "a fraction below 1, such as 0.3"),
     "throughput_gain": (_number(-1, math.inf), "a fraction of at least -1, such as 0 or -0.05"),
     "low": (_whole(1), _CONCURRENCY),

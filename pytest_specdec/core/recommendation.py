@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from pytest_specdec.core.advice import shown, with_interval
+from pytest_specdec.core.degenerate import ORDINARY, defects_of
 from pytest_specdec.core.judge import Figures, outcome_of
 from pytest_specdec.core.metrics import e2el_s
 from pytest_specdec.core.objectives import REGISTRY
+from pytest_specdec.core.outputs import divergences
 from pytest_specdec.core.procedure import Thresholds
 from pytest_specdec.core.samples import ARMS
 from pytest_specdec.core.steady import keeps_up
@@ -142,6 +144,7 @@ def recommend(group: Sequence[Comparison], thresholds: Thresholds) -> Recommenda
     """
     ordered = sorted(group, key=in_flight)
     low, high = ordered[0], ordered[-1]
+    harm = next(filter(None, map(harm_done, ordered)), "")
 
     def advice(action: Action, reason: str, missing: str = "") -> Recommendation:
         return Recommendation(low.config_id, low.workload.name, action, reason, missing)
@@ -150,10 +153,30 @@ def recommend(group: Sequence[Comparison], thresholds: Thresholds) -> Recommenda
         return advice("unsure", f"verification is {kind}, so nothing here tells what the draft does to real answers")
     if low.method in SELDOM_DRAFTING and not any(_drafts(one) for one in ordered):
         return advice("stop", "nothing in these answers could be found again, so no step drafted")
+    if harm:
+        return advice("stop", harm)
     at_low = Figures(low)
     evidence = _evidence(at_low, at_low if high is low else Figures(high), thresholds)
     action, reason = _decide(evidence)
     return advice(action, reason, "" if action == "stop" else evidence.missing)
+
+
+def harm_done(one: Comparison) -> str:
+    """What speculation does to answers, whatever it gains; empty where nothing of the kind was seen."""
+    outputs = one.outputs
+    if outputs is not None:
+        hard = [found for found in divergences(outputs.pairs, outputs.tie_margin_nats) if found.repeats]
+        blamed = [found for found in hard if found.by != "baseline"]
+        if blamed:
+            prompts = "1 prompt" if len(blamed) == 1 else f"{len(blamed)} prompts"
+            return f"answers of {prompts} hold tokens that the target would not have said, again and again"
+    for defect in defects_of(one):
+        if defect.significant and defect.specdec > defect.baseline and defect.name not in ORDINARY:
+            shares = (
+                f"{100 * defect.specdec:.1f} % of its answers, and {100 * defect.baseline:.1f} % of the baseline's,"
+            )
+            return f"{shares} {defect.name}{_at(one)}"
+    return ""
 
 
 def in_flight(one: Comparison) -> float:

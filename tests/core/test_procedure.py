@@ -20,6 +20,12 @@ def test_settings_replace_the_defaults() -> None:
     assert procedure.thresholds == Thresholds(1.5, 0.2, 0.0)
 
 
+def test_floors_are_read_by_class() -> None:
+    procedure, found = read_procedure(["class_acceptance_length=code:2, support/refund: 1.8"], source="x")
+    assert found == []
+    assert procedure.class_acceptance_length == {"code": 2.0, "support/refund": 1.8}
+
+
 def test_the_last_of_two_counts() -> None:
     assert read_procedure(["high=8", "high=16"], source="x")[0].high == 16
 
@@ -42,6 +48,9 @@ def test_a_mistyped_name_is_an_error_that_names_the_right_one() -> None:
         ("low=0.5", "a whole number of at least 1"),
         ("goal=speed", "latency, throughput or both"),
         ("workloads=code,,chat", "names of workloads, separated by commas"),
+        ("class_acceptance_length=2", "NAME:VALUE, separated by commas"),
+        ("class_acceptance_length=code:0.5", "NAME:VALUE, separated by commas"),
+        ("class_acceptance_length=code:2,:3", "NAME:VALUE, separated by commas"),
         ("busy=85", "a fraction of at least 0 and below 1"),
     ],
 )

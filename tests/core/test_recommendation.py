@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_specdec.core.answer_form import AnswerForm
 from pytest_specdec.core.load_spec import LoadSpec
 from pytest_specdec.core.procedure import Thresholds
 from pytest_specdec.core.recommendation import advice_on, in_flight, recommendations
 from tests.core.comparison_builder import build_comparison, change_counters
+from tests.core.output_builder import outputs_of
 
 if TYPE_CHECKING:
     from pytest_specdec.core.recommendation import Recommendation
@@ -161,3 +163,31 @@ def test_arrivals_at_a_rate_count_by_what_they_keep_in_flight() -> None:
     one = at(LoadSpec(request_rate=2.0, concurrency=None), 7.0, noise=0.0, round_drift=0.0)
     # 32 requests every 0.5 s, each busy for 50 ms + 32 tokens of 10 ms.
     assert in_flight(one) == pytest.approx(2.0 * 0.37, rel=0.05)
+
+
+def with_form(one: Comparison, arm: str, form: AnswerForm) -> Comparison:
+    runs = tuple(
+        replace(run, samples=tuple(replace(sample, form=form) for sample in run.samples)) if run.arm == arm else run
+        for run in one.runs
+    )
+    return replace(one, runs=runs)
+
+
+def test_broken_answers_stop_whatever_the_gain() -> None:
+    fine, broken = (AnswerForm(0.0, blank=False, damaged=False, as_asked=as_asked) for as_asked in (True, False))
+    good = with_form(with_form(at(HIGH, 5.0), "baseline", fine), "specdec", fine)
+    assert advice(at(LOW, 5.0), good).action == "enable"
+    found = advice(at(LOW, 5.0), with_form(good, "specdec", broken))
+    assert found.action == "stop"
+    assert found.reason.startswith("100.0 % of its answers, and 0.0 % of the baseline's, do not have the form")
+    assert found.reason.endswith("at concurrency 8")
+    # What only the baseline does wrong speaks for nothing.
+    assert advice(at(LOW, 5.0), with_form(good, "baseline", broken)).action == "enable"
+
+
+def test_tokens_that_the_target_would_not_have_said_stop_whatever_the_gain() -> None:
+    found = advice(replace(at(LOW, 5.0), outputs=outputs_of(load={3: 6.0})), at(HIGH, 8.0))
+    assert (found.action, found.missing) == ("stop", "")
+    assert found.reason == "answers of 1 prompt hold tokens that the target would not have said, again and again"
+    tied = advice(replace(at(LOW, 5.0), outputs=outputs_of(load={3: 0.01})), at(HIGH, 8.0))
+    assert tied.action == "enable"

@@ -81,3 +81,15 @@ def test_a_load_point_counts_only_where_every_config_has_it(make_config: Callabl
 def test_at_a_request_rate_answers_must_not_become_slower(make_config: Callable[..., SpecConfig]) -> None:
     config = make_config(load={"high": {"request_rate": 5, "num_requests": 50}})
     assert conditions(Procedure(), [config], gpu=False).objectives["high"] == {"tpot_gain": 0.0}
+
+
+def test_floors_stand_for_a_workload_or_a_class_of_it(make_config: Callable[..., SpecConfig]) -> None:
+    floors = {"code": 2.0, "logs/chat.jsonl/refund": 1.8, "cod": 3.0, "sql/x": 4.0}
+    procedure = Procedure(workloads=("code", "logs/chat.jsonl"), class_acceptance_length=floors)
+    found = conditions(procedure, [make_config()], gpu=False)
+    assert found.floors("code") == {"min_acceptance_length": 2.0}
+    assert found.floors("logs/chat.jsonl") == {
+        "min_acceptance_length": 1.5,
+        "min_class_acceptance_length": {"refund": 1.8},
+    }
+    assert found.floors_of_nothing() == ["cod", "sql/x"]

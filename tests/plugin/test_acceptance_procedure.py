@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -77,6 +78,29 @@ def test_a_threshold_that_is_set_is_judged_and_advised_by(
     again = next(line for line in result.outlines if line.startswith("  again"))
     assert "pytest --pyargs 'pytest_specdec.acceptance.test_procedure::test_3_acceptance[tiny-fake]'" in again
     assert "--specdec-acceptance=acceptance_length=3.9" in again
+
+
+def test_a_class_has_a_floor_of_its_own(pytester: pytest.Pytester, write_config: Callable[..., Path]) -> None:
+    lines = (json.dumps({"prompt": f"Number {n}", "category": "ab"[n % 2]}) for n in range(16))
+    (pytester.path / "classes.jsonl").write_text("\n".join(lines))
+    write_config(measure=None, workloads={"classes": {"path": "classes.jsonl"}})
+    floors = "class_acceptance_length=classes:1.1,classes/b:3.9"
+    small = settings("requests=16", "workloads=classes", floors)
+    result = run(pytester, "--specdec-config=fake.json", "-k", "test_3", *small)
+    result.assert_outcomes(failed=1, deselected=5)
+    result.stdout.fnmatch_lines(
+        ["*FAIL*min_class_acceptance_length[[]b[]]*>= 3.90*", "*ok*min_acceptance_length*>= 1.10*"]
+    )
+
+
+def test_a_floor_of_a_class_that_is_not_there_starts_nothing(
+    pytester: pytest.Pytester, write_config: Callable[..., Path]
+) -> None:
+    write_config(measure=None)
+    result = run(pytester, "--specdec-config=fake.json", *settings("class_acceptance_length=tinny:2"))
+    assert result.ret == 2
+    result.stdout.fnmatch_lines(["*class_acceptance_length: tinny: no such workload in step 3 (there are tiny)*"])
+    assert not list(pytester.path.glob(".specdec/**/*.log"))
 
 
 def test_a_load_point_of_the_config_is_used(pytester: pytest.Pytester, write_config: Callable[..., Path]) -> None:
