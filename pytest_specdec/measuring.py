@@ -177,7 +177,7 @@ class Measurement:
         self.servers.setdefault(server.identity, server)
         warmth = Warmth.of(server, self.load)
         if warmth not in warm:
-            progress.phase(f"{self.config.id}: warming up {arm} ({self.load.workload})")
+            progress.phase(f"{self.config.id}: warming up {arm} ({self.load.workload} at {self.load.at})")
             try:
                 warm[warmth] = warm_up(server, stage.up(), self.workload, self.load, fresh=self.plan_is_fresh)
             except RequestsFailed as error:  # which knows an address that is gone when this is read
@@ -212,7 +212,8 @@ class Measurement:
             server = self._ready(stage, arm, progress, warm)
             launches[arm] = server.record.launch
             progress.phase(
-                f"{self.config.id}: {self.load.workload}, round {index + 1} of {up_to}, {arm}{self._so_far(up_to, len(pending))}"
+                f"{self.config.id}: {self.load.workload} at {self.load.at}, round {index + 1} of {up_to}, {arm}"
+                f"{self._so_far(up_to, len(pending))}"
             )
             began = time.monotonic()
             run = run_once(

@@ -88,6 +88,7 @@ class LiveProject:
         *,
         max_tokens: int = 32,
         placement: str = "auto",
+        workloads: dict[str, Any] | None = None,
         **serve: Any,
     ) -> None:
         """Write ``configs/NAME.json``; paths in it are relative to that folder, ``serve`` are vLLM's flags.
@@ -101,6 +102,7 @@ class LiveProject:
             "serve": SERVE | serve,
             "env": ENV,
             "load": {"pair": {"concurrency": 2, "max_tokens": max_tokens}},
+            "workloads": workloads or {},
         }
         path = self.folder / "configs" / f"{name}.json"
         path.write_text(json.dumps(envelope, indent=1), encoding="utf-8")

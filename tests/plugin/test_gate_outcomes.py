@@ -31,10 +31,10 @@ def test_progress_names_every_phase(
         [
             "specdec: fake: starting the baseline server (fake-model)",
             "specdec: fake: starting the specdec server (fake-model)",
-            "specdec: fake: warming up baseline (tiny)",
-            "specdec: fake: tiny, round 1 of 3, baseline",
-            "specdec: fake: tiny, round 2 of 3, specdec (TPOT gain * % so far, about * s of rounds left)",
-            "specdec: fake: tiny, round 3 of 3, specdec (TPOT gain * % so far, about * s of rounds left)",
+            "specdec: fake: warming up baseline (tiny at concurrency 4)",
+            "specdec: fake: tiny at concurrency 4, round 1 of 3, baseline",
+            "specdec: fake: tiny at concurrency 4, round 2 of 3, specdec (TPOT gain * % so far, about * s of rounds left)",
+            "specdec: fake: tiny at concurrency 4, round 3 of 3, specdec (TPOT gain * % so far, about * s of rounds left)",
         ]
     )
     assert "\x1b" not in result.stdout.str()
