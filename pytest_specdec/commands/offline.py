@@ -107,6 +107,16 @@ def run_planned(
     return run_offline(config, arm, requests, load, directory=directory, progress=progress)
 
 
+def _unasked(workload: Workload) -> list[str]:
+    """What the engine was not asked, though the workload says it."""
+    asking = sum(bool(prompt.asked) for prompt in workload.prompts)
+    if not asking:
+        return []
+    return [
+        f"{asking} of {len(workload.prompts)} prompts ask for a form of the answer or offer tools; the offline engine was not told, and answers freely"
+    ]
+
+
 def as_data(config: SpecConfig, workload: Workload, load: LoadSpec, ran: OfflineRun) -> dict[str, Any]:
     """What is written: fractions are fractions, what is undefined is null.
 
@@ -126,7 +136,7 @@ def as_data(config: SpecConfig, workload: Workload, load: LoadSpec, ran: Offline
         "total_output_tokens": sum(map(len, ran.token_ids)),
         "startup_s": ran.startup_s,
         "generate_s": ran.seconds,
-        "notes": list(workload.notes),
+        "notes": [*workload.notes, *_unasked(workload)],
     }
     if ran.arm == "specdec":
         counters = ran.counters

@@ -51,6 +51,11 @@ def test_json_is_what_is_written_without_the_answers(config: Path, capsys: pytes
     assert printed == written
 
 
+def test_what_the_engine_is_not_asked_is_said(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["offline", str(config), "--workload", "structured", "--num-requests", "2"]) == 0
+    assert "note: 20 of 80 prompts ask for a form of the answer or offer tools" in capsys.readouterr().out
+
+
 def test_the_baseline_has_tokens_and_no_acceptance(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["offline", str(config), "--num-requests", "2", "--arm", "baseline"]) == 0
     assert "acceptance" not in capsys.readouterr().out
