@@ -95,16 +95,14 @@ class BenchmarkHooks:
         """Of which benchmarks pytest-benchmark has made something; it calls this after it has saved."""
         self.seen = {str(one["fullname"]) for one in benchmarks}
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+    def pytest_terminal_summary(self) -> None:
         """Say what was not possible."""
         if self.trouble:
             from importlib.metadata import version
 
-            terminalreporter.line(
-                f"ERROR: pytest-benchmark {version('pytest-benchmark')} does not take the gates' rounds ({self.trouble}): its "
-                "outputs lack them. Install another release of it, or leave its --benchmark options out",
-                red=True,
-                bold=True,
+            self.gates.show_trouble(
+                f"pytest-benchmark {version('pytest-benchmark')} does not take the gates' rounds ({self.trouble}): its "
+                "outputs lack them. Install another release of it, or leave its --benchmark options out"
             )
 
     def _measured(self) -> Iterator[tuple[Measured, Sequence[float]]]:

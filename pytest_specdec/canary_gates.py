@@ -10,6 +10,7 @@ import pytest
 from pytest_specdec.core.errors import SpecDecError
 from pytest_specdec.gates import CouldNotMeasure, SloViolation
 from pytest_specdec.mark_merging import requirements_for
+from pytest_specdec.screen import width_of
 from pytest_specdec.serving.prometheus_api import PrometheusApi, matchers, window_seconds
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ class CanaryGates:
     def _lines(self, canary: SpecCanary) -> list[str]:
         from pytest_specdec.reporting.live_lines import live_lines
 
-        return live_lines(canary.window, canary.verdicts, canary.notes)
+        return live_lines(canary.window, canary.verdicts, canary.notes, width=width_of(self._gates.config))
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """The tables of tests that passed; pytest shows those of the others itself."""

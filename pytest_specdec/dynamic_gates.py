@@ -13,6 +13,7 @@ from pytest_specdec.gate_records import config_id, relative
 from pytest_specdec.gates import CouldNotMeasure
 from pytest_specdec.mark_merging import load_layers
 from pytest_specdec.marker import measures
+from pytest_specdec.screen import width_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -93,7 +94,7 @@ class DynamicGates:
         from pytest_specdec.reporting.schedule_lines import gain_table, recommendation, schedule_text
 
         for name, derived in self.derived.items():
-            lines = gain_table(derived.points, derived.schedule)
+            lines = gain_table(derived.points, derived.schedule, width=width_of(self.gates.config))
             if derived.obstacle:
                 lines.append(derived.obstacle)
             else:

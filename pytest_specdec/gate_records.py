@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_specdec.screen import width_of
+
 if TYPE_CHECKING:
     from pytest_specdec.core.results import GateOutcome, GateRecord
     from pytest_specdec.judging import Judged
@@ -50,13 +52,14 @@ def table_of(item: pytest.Item, record: GateRecord, judged: Judged, session: Spe
     from pytest_specdec.reporting.sweep_table import sweep_lines
     from pytest_specdec.reporting.terminal import failure_lines
 
-    config = session.config(record.config_id)
+    config, width = session.config(record.config_id), width_of(item.config)
     return failure_lines(
         record,
         judged.comparison,
         summarise(judged.comparison),
         result_path=relative(session.result_path),
-        sweep=sweep_lines(list(judged.points.values())),
+        width=width,
+        sweep=sweep_lines(list(judged.points.values()), width=width - 2),
         again=shlex.join(["pytest", *_selecting(item), f"--specdec-config={relative(config.path)}"]),
     )
 

@@ -25,6 +25,8 @@ from pytest_specdec.load.late_interrupts import LateInterrupts
 from pytest_specdec.mark_merging import load_layers, patterns_elsewhere, requirements_for
 from pytest_specdec.marker import SLO_MARK, is_gate
 from pytest_specdec.progress import SilentProgress, TerminalProgress
+from pytest_specdec.reporting.layout import fitted, printable
+from pytest_specdec.screen import reporter_of, width_of
 from pytest_specdec.session import SpecSession
 
 if TYPE_CHECKING:
@@ -133,7 +135,7 @@ class Gates:
         from pytest_specdec.reporting.terminal import header_lines
 
         lines = header_lines(self.configs, self.session.findings, self.options.directory, self.session.placements())
-        return [self._masked(line) for line in lines]
+        return [piece for line in lines for piece in self.shown(line)]
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Remember which tests will run, so that servers go when their last test is over, and whether starts are judged."""
@@ -143,11 +145,24 @@ class Gates:
 
     def show(self, title: str, lines: list[str]) -> None:
         """A section of the terminal's report, without secrets."""
-        terminal = self.config.pluginmanager.getplugin("terminalreporter")
+        terminal = reporter_of(self.config)
         if terminal is not None:
             terminal.section(title)
             for line in lines:
-                terminal.line(self._masked(line))
+                for piece in self.shown(line):
+                    terminal.line(piece)
+
+    def show_trouble(self, text: str) -> None:
+        """An error in the terminal's report, without secrets; the word says it as well as the colour."""
+        terminal = reporter_of(self.config)
+        if terminal is not None:
+            for line in f"ERROR: {text}".splitlines():
+                for piece in self.shown(line):
+                    terminal.line(piece, red=True, bold=True)
+
+    def shown(self, line: str) -> list[str]:
+        """A line as it may be shown: without secrets and control characters, within the terminal's columns."""
+        return fitted([self._masked(line)], width_of(self.config))
 
     def _masked(self, text: str) -> str:
         return masked_text(text, self.session.secrets)
@@ -279,7 +294,9 @@ class Gates:
                 report.specdec = record.to_dict()  # type: ignore[attr-defined] # as above
             if report.failed and isinstance(report.longrepr, ExceptionRepr):
                 report.longrepr.addsection(
-                    "speculative decoding", self._masked("\n".join(table_of(item, record, judged, self.session))), "-"
+                    "speculative decoding",
+                    printable(self._masked("\n".join(table_of(item, record, judged, self.session)))),
+                    "-",
                 )
         return report
 
@@ -360,14 +377,14 @@ class Gates:
         if exported:
             self.session.take_over(exported)
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+    def pytest_terminal_summary(self) -> None:
         """One row per gate, and where the results are. Never raises: pytest would lose its own summary."""
         try:
-            self._summarise(terminalreporter)
+            self._summarise()
         except Exception as error:  # noqa: BLE001 - as above; the verdicts stand all the same
-            terminalreporter.line(f"ERROR: the summary cannot be shown: {type(error).__name__}: {error}", red=True)
+            self.show_trouble(f"the summary cannot be shown: {type(error).__name__}: {error}")
 
-    def _summarise(self, terminalreporter: pytest.TerminalReporter) -> None:
+    def _summarise(self) -> None:
         from pytest_specdec.reporting.terminal import session_lines
         from pytest_specdec.serving.pool import kept_lines
 
@@ -376,6 +393,7 @@ class Gates:
             self.session.comparisons,
             thresholds=self.options.procedure.thresholds,
             verbose=self.config.get_verbosity() > 0,
+            width=width_of(self.config),
         )
         lines += self.replaced
         lines += kept_lines(self.session.kept)
@@ -387,7 +405,7 @@ class Gates:
             return
         self.show("speculative decoding", lines)
         for trouble in troubles:
-            terminalreporter.line(f"ERROR: {self._masked(str(trouble))}", red=True, bold=True)
+            self.show_trouble(str(trouble))
 
     def pytest_unconfigure(self) -> None:
         """Last words: no server outlives pytest, whatever happened before."""

@@ -11,6 +11,7 @@ from pytest_specdec.core.errors import CannotMeasure, SpecDecError
 from pytest_specdec.core.saved import Saved, pick
 from pytest_specdec.gate_records import relative
 from pytest_specdec.reporting.history_folder import NAME, runs_called, save_run
+from pytest_specdec.screen import width_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -79,7 +80,7 @@ class HistoryHooks:
         if hasattr(session.config, "workerinput") or not document.comparisons:
             return
         if self.reference is not None:
-            self.lines += self.reference.lines(document.comparisons.values())
+            self.lines += self.reference.lines(document.comparisons.values(), width=width_of(session.config))
         if self.save_as is not None:
             try:
                 path = save_run(
@@ -96,12 +97,12 @@ class HistoryHooks:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     @pytest.hookimpl(trylast=True)
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+    def pytest_terminal_summary(self) -> None:
         """What changed, and where the result was saved."""
         if self.lines:
             self.gates.show("speculative decoding: history", self.lines)
         if self.trouble:
-            terminalreporter.line(f"ERROR: {self.trouble}", red=True, bold=True)
+            self.gates.show_trouble(self.trouble)
 
 
 class Reference:
@@ -141,14 +142,14 @@ class Reference:
             self._read.append(run)
             yield run
 
-    def lines(self, comparisons: Iterable[Comparison]) -> list[str]:
+    def lines(self, comparisons: Iterable[Comparison], *, width: int) -> list[str]:
         """How everything that was measured compares."""
         from pytest_specdec.reporting.change_table import change_lines
 
         lines: list[str] = []
         for now in comparisons:
             try:
-                lines += [*change_lines(now, self.saved_for(now)), ""]
+                lines += [*change_lines(now, self.saved_for(now), width=width), ""]
             except SpecDecError as error:
                 lines += [f"not compared: {error.what}", ""]
         return lines

@@ -124,9 +124,8 @@ def pytest_make_collect_report(
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Skipped gates are easily overlooked: a CI job that loses its config stays green."""
     if terminalreporter.config.stash.get(UNCONFIGURED, False):
-        terminalreporter.line(
-            "specdec: nothing was measured, for want of --specdec-config; with --specdec-require that fails the run"
-        )
+        terminalreporter.line("specdec: nothing was measured, for want of --specdec-config;")
+        terminalreporter.line("  with --specdec-require that fails the run")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

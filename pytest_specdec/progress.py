@@ -1,14 +1,17 @@
 """What a person sees while servers load and requests run.
 
-On a terminal one line is rewritten; elsewhere (CI logs) each phase gets a line of its own and counts are left out.
+Where a line can be written anew there is one that changes; elsewhere (CI logs) each phase gets a line of its own, and a long one
+says once a minute how far it is: some CI systems end jobs that are silent for ten.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 import time
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Protocol
+
+from pytest_specdec.reporting.layout import fitted, printable
+from pytest_specdec.screen import reporter_of, rewritable, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,40 +49,28 @@ class TerminalProgress:
     """Writes through pytest's terminal, around its output capturing."""
 
     _REDRAW_S = 0.2
+    _SIGN_OF_LIFE_S = 60.0
 
     def __init__(self, config: pytest.Config, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._config = config
         self._clock = clock
         self._phase = ""
-        self._drawn_at = -1.0
+        self._written_at = -1.0
         self._open = False
         self._began_at = 0.0
-
-    @property
-    def _reporter(self) -> pytest.TerminalReporter | None:
-        # Looked up when something is written: pytest registers it after plugins are configured.
-        return cast("pytest.TerminalReporter | None", self._config.pluginmanager.getplugin("terminalreporter"))
-
-    @property
-    def _rewrite(self) -> bool:
-        # A dumb terminal (editors, some CI logs) shows the codes that rewrite a line as text.
-        return self._reporter is not None and bool(self._reporter.isatty) and os.environ.get("TERM") != "dumb"
 
     def phase(self, text: str) -> None:
         """Draw it, or print it on a line of its own."""
         if text == self._phase:
             return
         self._phase, self._began_at = text, self._clock()
-        if self._rewrite:
-            self._draw(text)
-        else:
-            self._write(f"specdec: {text}\n")
+        self._say(text)
 
     def detail(self, text: str) -> None:
-        """Redraw the line on a terminal, a few times a second at most; nothing elsewhere."""
+        """Say it a few times a second on a line that changes, once a minute elsewhere."""
         now = self._clock()
-        if self._rewrite and now - self._drawn_at >= self._REDRAW_S:
-            self._draw(f"{self._phase}: {text} ({now - self._began_at:.0f} s)")
+        if now - self._written_at >= (self._REDRAW_S if rewritable(self._config) else self._SIGN_OF_LIFE_S):
+            self._say(f"{self._phase}: {text} ({now - self._began_at:.0f} s)")
 
     def close(self) -> None:
         """Wipe the drawn line."""
@@ -87,14 +78,18 @@ class TerminalProgress:
             self._write("\r\x1b[K")
         self._open, self._phase = False, ""
 
-    def _draw(self, text: str) -> None:
-        self._drawn_at = self._clock()
-        width = max(20, self._config.get_terminal_writer().fullwidth - 1)
-        self._write(f"\r\x1b[K{('specdec: ' + text)[:width]}")
-        self._open = True
+    def _say(self, text: str) -> None:
+        self._written_at = self._clock()
+        line, width = f"specdec: {text}", width_of(self._config)
+        if rewritable(self._config):
+            # The last column stays empty: with it, many terminals go on to the next line, which would then be wiped instead.
+            self._write(f"\r\x1b[K{printable(line)[: width - 1]}")
+            self._open = True
+        else:
+            self._write("".join(f"{piece}\n" for piece in fitted([line], width)))
 
     def _write(self, text: str) -> None:
-        reporter = self._reporter
+        reporter = reporter_of(self._config)
         if reporter is None:
             return
         capture = self._config.pluginmanager.getplugin("capturemanager")

@@ -76,4 +76,4 @@ class ReportHooks:
         for line in self.lines:
             terminalreporter.line(line)
         for trouble in self.troubles:
-            terminalreporter.line(f"ERROR: {trouble}", red=True, bold=True)
+            self.gates.show_trouble(trouble)

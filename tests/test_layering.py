@@ -48,6 +48,7 @@ WITH_PYTEST = {
     "history_hooks.py",
     "benchmark_hooks.py",
     "progress.py",
+    "screen.py",
     "hookspecs.py",
 }
 NEVER = {"vllm", "torch"}

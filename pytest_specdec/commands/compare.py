@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_specdec.commands.columns import columns
 from pytest_specdec.commands.history import add_folder
 from pytest_specdec.core.errors import ResultFileError, SpecDecError
 
@@ -34,6 +35,7 @@ def run(arguments: argparse.Namespace) -> str:
         SpecDecError: There is no such run, or the two have nothing under equal conditions.
     """
     from pytest_specdec.reporting.change_table import change_lines, compared
+    from pytest_specdec.reporting.layout import fitted
 
     pairs, refused = [], []
     for now, saved in _matches(arguments):
@@ -48,8 +50,9 @@ def run(arguments: argparse.Namespace) -> str:
             _as_data(now, saved) | {"changes": [_change(one) for one in compared(now, saved)]} for now, saved in pairs
         ]
         return json.dumps({"compared": data, "refused": [one.what for one in refused]}, indent=2)
-    lines = [line for now, saved in pairs for line in (*change_lines(now, saved), "")]
-    return "\n".join([*lines, *(f"not compared: {one.what}" for one in refused)]).rstrip()
+    lines = [line for now, saved in pairs for line in (*change_lines(now, saved, width=columns()), "")]
+    lines += [f"not compared: {one.what}" for one in refused]
+    return "\n".join(fitted(lines, columns())).rstrip()
 
 
 def _matches(arguments: argparse.Namespace) -> Iterator[tuple[Comparison, Saved | SpecDecError]]:

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_specdec.commands.columns import columns
 from pytest_specdec.core.errors import ResultFileError, SpecDecError
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def run(arguments: argparse.Namespace) -> str:
     from pytest_specdec.core.trend import series_of
     from pytest_specdec.reporting.history_folder import run_files, stored_run
     from pytest_specdec.reporting.history_table import series_lines
+    from pytest_specdec.reporting.layout import fitted
 
     if arguments.svg is not None:
         _check_matplotlib()
@@ -56,14 +58,16 @@ def run(arguments: argparse.Namespace) -> str:
             where=str(arguments.history),
             remedy="Save one: pytest ... --specdec-save",
         )
-    lines = [line for one in series for line in (*series_lines(one), "")]
+    lines = [line for one in series for line in (*series_lines(one, width=columns()), "")]
     if arguments.svg is not None:
         from pytest_specdec.reporting.result_file import replace_file
         from pytest_specdec.reporting.trend_chart import trend_svg
 
         replace_file(arguments.svg, trend_svg(series))
         lines.append(f"chart: {arguments.svg}")
-    return json.dumps([_as_data(one) for one in series], indent=2) if arguments.json else "\n".join(lines).rstrip()
+    if arguments.json:
+        return json.dumps([_as_data(one) for one in series], indent=2)
+    return "\n".join(fitted(lines, columns())).rstrip()
 
 
 def _check_matplotlib() -> None:

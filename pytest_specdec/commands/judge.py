@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_specdec.commands.columns import columns
 from pytest_specdec.commands.history import add_folder
 from pytest_specdec.commands.outcome import Blocking
 from pytest_specdec.core.errors import CannotMeasure, MarkError, ResultFileError, SpecDecError
@@ -223,6 +224,7 @@ def _at_confidence(comparison: Comparison, confidence: float | None) -> Comparis
 
 def _lines(judged: Sequence[Rejudged]) -> list[str]:
     from pytest_specdec.core.summary import summarise
+    from pytest_specdec.reporting.layout import fitted
     from pytest_specdec.reporting.measurement import conditions, figure_lines
     from pytest_specdec.reporting.verdict_table import headline, remark_lines, table_lines
 
@@ -230,7 +232,7 @@ def _lines(judged: Sequence[Rejudged]) -> list[str]:
     for one in judged:
         outcome = headline(one.verdicts) if one.verdicts else "nothing judged"
         lines += ["", f"{one.key}: {f'ERROR: {one.error}' if one.error else outcome}"]
-        lines += table_lines(one.verdicts, confidence=one.comparison.load.confidence)
+        lines += table_lines(one.verdicts, confidence=one.comparison.load.confidence, width=columns())
         lines += [f"  {line}" for line in remark_lines(one.verdicts)]
         if one.conditions:
             figures = [] if one.error else figure_lines(summarise(one.comparison))
@@ -239,7 +241,7 @@ def _lines(judged: Sequence[Rejudged]) -> list[str]:
             ]
         else:
             lines.append(f"  {conditions(one.comparison)}")
-    return lines[1:]
+    return fitted(lines[1:], columns())
 
 
 def _as_data(one: Rejudged) -> dict[str, Any]:

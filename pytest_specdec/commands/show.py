@@ -7,6 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_specdec.commands.columns import columns
+
 if TYPE_CHECKING:
     import argparse
 
@@ -32,21 +34,22 @@ def run(arguments: argparse.Namespace) -> str:
     document = read_result(arguments.file)
     if arguments.json:
         return json.dumps(_as_data(document), indent=2, allow_nan=False)
-    return "\n".join(document_lines(document))
+    return "\n".join(document_lines(document, width=columns()))
 
 
-def document_lines(document: ResultDocument) -> list[str]:
-    """One row per gate, then the table of every gate that was measured, passed ones included."""
+def document_lines(document: ResultDocument, *, width: int) -> list[str]:
+    """One row per gate, then the table of every gate that was measured, passed ones included; in so many columns."""
     from pytest_specdec.core.summary import summarise
+    from pytest_specdec.reporting.layout import fitted
     from pytest_specdec.reporting.sweep_table import sweep_lines
     from pytest_specdec.reporting.terminal import failure_lines, session_lines
 
-    lines = session_lines(document.gates, document.comparisons) or ["no gate was judged"]
+    lines = fitted(session_lines(document.gates, document.comparisons, width=width), width) or ["no gate was judged"]
     for gate in document.gates:
         if gate.comparison is not None:
             comparison = document.comparisons[gate.comparison]
-            sweep = sweep_lines([document.comparisons[key] for key in gate.points])
-            table = failure_lines(gate, comparison, summarise(comparison), course=True, sweep=sweep)
+            sweep = sweep_lines([document.comparisons[key] for key in gate.points], width=width - 2)
+            table = failure_lines(gate, comparison, summarise(comparison), course=True, sweep=sweep, width=width)
             lines += ["", gate.nodeid, *table]
     return lines
 

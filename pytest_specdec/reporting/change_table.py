@@ -10,10 +10,9 @@ from pytest_specdec.core.evidence import Evidence
 from pytest_specdec.core.regression import UNITS, Change, change_of, figure_text
 from pytest_specdec.core.saved import changed_since
 from pytest_specdec.core.slo_values import REGRESSIONS
+from pytest_specdec.reporting.layout import WIDE, grid
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pytest_specdec.core.samples import Comparison
     from pytest_specdec.core.saved import Saved
     from pytest_specdec.core.verdict import Estimate
@@ -55,7 +54,7 @@ def compared(now: Comparison, saved: Saved) -> tuple[Compared, ...]:
     return tuple(found)
 
 
-def change_lines(now: Comparison, saved: Saved) -> list[str]:
+def change_lines(now: Comparison, saved: Saved, *, width: int = WIDE) -> list[str]:
     """The table, with what else changed below it."""
     rows = [("", "then", "now", f"worse by ({100 * now.load.confidence:g} % interval)", "")]
     for one in compared(now, saved):
@@ -64,7 +63,10 @@ def change_lines(now: Comparison, saved: Saved) -> list[str]:
             continue
         then, today = (figure_text(figure, UNITS[one.part]) for figure in (one.change.before, one.change.now))
         rows.append((PART_NAMES[one.part], then, today, _worse(one.change.worse, one.part), one.told))
-    lines = [f"{now.config_id}, {now.workload.name}, {now.load.at}: against {saved.name}", *columns(rows)]
+    lines = [
+        f"{now.config_id}, {now.workload.name}, {now.load.at}: against {saved.name}",
+        *grid(rows, width, fold=3, indent=2),
+    ]
     changed = changed_since(now, saved.comparison)
     return [*lines, *(f"  also changed, then against now: {one}" for one in changed)]
 
@@ -74,11 +76,3 @@ def _worse(estimate: Estimate, part: str) -> str:
     if estimate.low is None or estimate.high is None:
         return f"{100 * estimate.value:+.1f} {unit} (unbounded)"
     return f"{100 * estimate.value:+.1f} {unit} ({100 * estimate.low:+.1f} .. {100 * estimate.high:+.1f})"
-
-
-def columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows with their cells below each other, indented."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  " + "   ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    ]

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from pytest_specdec.core.regression import UNITS, figure_text
 from pytest_specdec.core.slo_values import REGRESSIONS
-from pytest_specdec.reporting.change_table import PART_NAMES, columns
+from pytest_specdec.reporting.change_table import PART_NAMES
+from pytest_specdec.reporting.layout import WIDE, grid
 
 if TYPE_CHECKING:
     from pytest_specdec.core.trend import Point, Series
@@ -20,10 +21,10 @@ def series_title(series: Series) -> str:
     return f"{series.config_id}, {series.workload}, {series.load} ({shown})"
 
 
-def series_lines(series: Series) -> list[str]:
+def series_lines(series: Series, *, width: int = WIDE) -> list[str]:
     """The table and the hints of one series."""
     heading = ("run (UTC)", "commit", "branch", "name", "verdict", *(PART_NAMES[part] for part in REGRESSIONS))
-    lines = [series_title(series), *columns([heading, *map(_row, series.points)])]
+    lines = [series_title(series), *grid([heading, *map(_row, series.points)], width, fold=5, indent=2)]
     usual = [
         f"{PART_NAMES[part]} {100 * step:.1f} %"
         for part in REGRESSIONS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_specdec.reporting.layout import WIDE, fitted
 from pytest_specdec.reporting.verdict_table import remark_lines, table_lines
 
 if TYPE_CHECKING:
@@ -15,18 +16,21 @@ if TYPE_CHECKING:
 _MINUTE = 60
 
 
-def live_lines(window: LiveWindow, verdicts: Sequence[Verdict], notes: Sequence[str]) -> list[str]:
-    """All of it; the table as in failures."""
+def live_lines(
+    window: LiveWindow, verdicts: Sequence[Verdict], notes: Sequence[str], *, width: int = WIDE
+) -> list[str]:
+    """All of it in so many columns; the table as in failures."""
     levels = [verdict.estimate.level for verdict in verdicts if verdict.estimate.level is not None]
     length = f"{window.window_s / _MINUTE:g} minutes" if window.window_s >= _MINUTE else f"{window.window_s:g} seconds"
-    return [
-        *table_lines(verdicts, confidence=max(levels, default=0.95)),
+    lines = [
+        *table_lines(verdicts, confidence=max(levels, default=0.95), width=width),
         *(f"  {line}" for line in remark_lines(verdicts)),
         f"  baseline   {_arm(window.baseline)}",
         f"  specdec    {_arm(window.specdec)}",
         f"  the last {length}, intervals over slices of it",
         *(f"  note: {note}" for note in notes),
     ]
+    return fitted(lines, width)
 
 
 def _arm(arm: LiveArm) -> str:

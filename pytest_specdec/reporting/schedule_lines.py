@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_specdec.reporting.layout import WIDE, grid
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -11,7 +13,7 @@ if TYPE_CHECKING:
     from pytest_specdec.core.schedule import KPoint, Schedule
 
 
-def gain_table(points: Sequence[KPoint], schedule: Schedule) -> list[str]:
+def gain_table(points: Sequence[KPoint], schedule: Schedule, *, width: int = WIDE) -> list[str]:
     """A row for each load, a column for each K, and the K that the schedule takes there."""
     ks = sorted({point.k for point in points if point.k})
     gains = {(point.concurrency, point.k): point.gain for point in points}
@@ -19,8 +21,7 @@ def gain_table(points: Sequence[KPoint], schedule: Schedule) -> list[str]:
     for load in sorted({point.concurrency for point in points}):
         k = next(k for first, last, k in schedule if first <= load <= last)
         rows.append([str(load), *(f"{100 * gains[load, one]:.1f} %" for one in ks), str(k)])
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["   ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows]
+    return grid(rows, width, fold=1 + (len(ks) + 1) // 2, right=True)
 
 
 def schedule_text(schedule: Schedule) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
+from pytest_specdec.reporting.layout import WIDE, grid
 from pytest_specdec.reporting.verdict_table import percent
 
 if TYPE_CHECKING:
@@ -19,11 +20,12 @@ _WORDS = {"concurrency": "concurrency", "request_rate": "per second"}
 _GAINS = {"tpot_gain": "TPOT gain", "throughput_gain": "throughput gain"}
 
 
-def sweep_lines(comparisons: Sequence[Comparison]) -> list[str]:
+def sweep_lines(comparisons: Sequence[Comparison], *, width: int = WIDE) -> list[str]:
     """The table, and where the gains are gone; nothing for a single load.
 
     Args:
         comparisons: Of one config, at ascending loads.
+        width: Columns that there are; with too few, every load takes two lines.
     """
     if len(comparisons) < 2:  # noqa: PLR2004 - one load is no sweep
         return []
@@ -48,9 +50,7 @@ def sweep_lines(comparisons: Sequence[Comparison]) -> list[str]:
         )
     if all(point.throughput_gain is None for point in sweep.points):
         rows = [[cell for place, cell in enumerate(row) if place != 2] for row in rows]  # noqa: PLR2004 - that column
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    table = ["   ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows]
-    return [*table, *_crossover_lines(sweep)]
+    return [*grid(rows, width, fold=len(rows[0]) - 5, right=True), *_crossover_lines(sweep)]
 
 
 def sweep_summary(comparisons: Sequence[Comparison]) -> str:

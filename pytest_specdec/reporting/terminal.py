@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pytest_specdec.core.config_text import shown_path
 from pytest_specdec.core.masking import masked_argv
 from pytest_specdec.reporting.course import placement_lines, round_lines, time_lines, warm_up_lines
+from pytest_specdec.reporting.layout import WIDE, fitted, grid, shell_lines
 from pytest_specdec.reporting.measurement import measurement_lines, speedup_text
 from pytest_specdec.reporting.ranking import ranking_lines, unranked_line
 from pytest_specdec.reporting.recommendation import advice_lines
@@ -38,7 +39,7 @@ def failure_lines(
     *,
     result_path: str = "",
     again: str = "",
-    width: int = 108,
+    width: int = WIDE,
     course: bool = False,
     sweep: Sequence[str] = (),
 ) -> list[str]:
@@ -50,15 +51,16 @@ def failure_lines(
         summary: The figures of that comparison.
         result_path: The result file; left out when empty.
         again: The shell command that runs this gate alone; left out when empty.
-        width: Columns for running text; tables take what they need.
+        width: Columns that there are; running text takes no more than it can be read in.
         course: Also say how the servers were warmed up and where the time went.
         sweep: Of several loads: gain against load.
     """
     from pytest_specdec.reporting.classes import class_lines  # which computes; the header must not import that
 
-    table = table_lines(gate.verdicts, confidence=comparison.load.confidence)
+    table = table_lines(gate.verdicts, confidence=comparison.load.confidence, width=width)
     logs = dict.fromkeys(shown_path(server.log) for server in comparison.servers if server.arm == "specdec")
-    pointers = [*(("log", log) for log in logs), ("result", result_path), ("again", again)]
+    pointers = [*(("log", [log]) for log in logs), ("result", [result_path] if result_path else [])]
+    pointers.append(("again", shell_lines(again, width - 10) if again else []))
     blocks = [
         [*table, *_indented(remark_lines(gate.verdicts))],
         _indented(sweep),
@@ -67,8 +69,13 @@ def failure_lines(
         _indented([*warm_up_lines(comparison), *time_lines(comparison)] if course else []),
         _wrapped(" ".join(gate.explanation), width),
         _wrapped(f"advice: {gate.advice}" if gate.advice else "", width),
-        [f"{_INDENT}{name:<6}  {value}" for name, value in pointers if value],
     ]
+    pointing = [
+        f"{_INDENT}{'' if place else name:<6}  {value}"
+        for name, values in pointers
+        for place, value in enumerate(values)
+    ]
+    blocks = [*(fitted(block, width) for block in blocks), pointing]
     return list(itertools.chain.from_iterable([*block, ""] for block in blocks if block))[:-1]
 
 
@@ -78,6 +85,7 @@ def session_lines(
     *,
     thresholds: Thresholds | None = None,
     verbose: bool = False,
+    width: int = WIDE,
 ) -> list[str]:
     """The session's summary: one row per gate, how configs compare where there are several, and what to do.
 
@@ -86,6 +94,7 @@ def session_lines(
         comparisons: By the key that gates refer to.
         thresholds: Of the advice, where they are not the default ones.
         verbose: Also say, for every comparison, how its servers were placed and warmed up and where the time went.
+        width: Columns that the table may take; the rest is to be :func:`fitted`.
     """
     if not (gates or comparisons):  # a run that only collects need not import what sums up
         return []
@@ -96,7 +105,7 @@ def session_lines(
 
     summaries = {key: summarise(comparison) for key, comparison in comparisons.items() if comparison.rounds}
     rows = [_gate_row(gate, comparisons.get(gate.comparison or ""), summaries) for gate in gates]
-    lines = _columns([("verdict", "test", "TPOT gain", "AL", "faster"), *rows]) if rows else []
+    lines = grid([("verdict", "test", "TPOT gain", "AL", "faster"), *rows], width, fold=2) if rows else []
     lines += [
         f"{gate.nodeid}: {_first_line(gate.message)}" for gate in gates if gate.judgement == "ERROR" and gate.message
     ]
@@ -187,17 +196,14 @@ def _ranking_lines(comparisons: Mapping[str, Comparison]) -> list[str]:
     return [*itertools.chain.from_iterable(tables), *map(unranked_line, unranked(comparisons.values()))]
 
 
-def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["   ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-
-
 def _indented(lines: Iterable[str]) -> list[str]:
     return [f"{_INDENT}{line}" for line in lines]
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    return textwrap.wrap(text, width, initial_indent=_INDENT, subsequent_indent=_INDENT, break_on_hyphens=False)
+    return textwrap.wrap(
+        text, min(width, WIDE), initial_indent=_INDENT, subsequent_indent=_INDENT, break_on_hyphens=False
+    )
 
 
 def _first_line(text: str) -> str:

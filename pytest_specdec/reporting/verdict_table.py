@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from pytest_specdec.reporting.layout import WIDE, grid
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -33,13 +35,14 @@ def headline(verdicts: Sequence[Verdict]) -> str:
     return f"{len(verdicts)} of {total} met"
 
 
-def table_lines(verdicts: Sequence[Verdict], *, confidence: float) -> list[str]:
+def table_lines(verdicts: Sequence[Verdict], *, confidence: float, width: int = WIDE) -> list[str]:
     """The table: a heading and one line per verdict, columns aligned.
 
     Args:
         verdicts: In the order to be shown.
         confidence: What the load asks for; where the intervals' level is higher, the heading names the looks that share
             the difference.
+        width: Columns that there are; with too few, every verdict takes two lines.
     """
     if not verdicts:
         return []
@@ -58,13 +61,8 @@ def table_lines(verdicts: Sequence[Verdict], *, confidence: float) -> list[str]:
         ("", [_difference(verdict) for verdict in verdicts]),
         (_heading(level, confidence, loads), _right([_interval(verdict, level) for verdict in verdicts])),
     ]
-    widths = [max(len(cell) for cell in (heading, *cells)) for heading, cells in columns]
-    rows = zip(*([heading, *cells] for heading, cells in columns), strict=True)
-    gaps = ("  ", "  ", "    ", "    ", "   ", "    ")
-    return [
-        "".join(f"{gap}{cell:<{width}}" for gap, cell, width in zip(gaps, row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
+    rows = list(zip(*([heading, *cells] for heading, cells in columns), strict=True))
+    return grid(rows, width, fold=2, gaps=(2, 2, 4, 4, 3, 4), hanging=10)
 
 
 def remark_lines(verdicts: Sequence[Verdict]) -> list[str]:

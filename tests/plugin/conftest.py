@@ -93,5 +93,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.
     monkeypatch.setenv("TMPDIR", str(locks))
     # These tests show what the plugin does with a measurement, on machines that have other things to do meanwhile.
     exact_times.install(monkeypatch.setattr)
+    # Lines are looked for as they are where there is room; test_terminal.py is about where there is none.
+    monkeypatch.setenv("COLUMNS", "200")
     for name in ("PYTEST_ADDOPTS", "CI", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "BUILD_NUMBER"):
         monkeypatch.delenv(name, raising=False)
