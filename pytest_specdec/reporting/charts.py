@@ -25,6 +25,8 @@ _COLOURS = {"#010101": "var(--ink)", "#020202": "var(--muted)", "#030303": "var(
 """What matplotlib is told, and what the page makes of it."""
 _INK, _MUTED, _BASE, _SPEC = _COLOURS
 _WIDTH_IN, _HEIGHT_IN = 4.8, 2.7
+_LONGEST_LABEL = 40
+"""Characters; more would leave the picture. The text below it has the whole name."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,24 @@ class Chart:
     svg: str
 
 
-def chart(title: str, text: str, draw: Callable[[Axes], None], *, name: str, legend: bool = True) -> Chart:
+@dataclass(frozen=True)
+class Ranked:
+    """One config of a ranking."""
+
+    label: str
+    gain: Estimate | None
+    wins: bool
+
+
+def chart(
+    title: str,
+    text: str,
+    draw: Callable[[Axes], None],
+    *,
+    name: str,
+    legend: bool = True,
+    height_in: float = _HEIGHT_IN,
+) -> Chart:
     """Draw one chart.
 
     Args:
@@ -46,13 +65,14 @@ def chart(title: str, text: str, draw: Callable[[Axes], None], *, name: str, leg
         draw: Onto the axes.
         name: Unique in the page: ids within the SVG derive from it.
         legend: Whether the series are named.
+        height_in: Inches; the width is that of all charts.
     """
     import io
 
     style: Any = {
         "svg.fonttype": "none",
         "svg.hashsalt": name,
-        "font.size": 9.5,
+        "font.size": 11.5,
         "font.family": "sans-serif",
         "text.color": _INK,
         "axes.labelcolor": _INK,
@@ -64,11 +84,11 @@ def chart(title: str, text: str, draw: Callable[[Axes], None], *, name: str, leg
         "hatch.linewidth": 0.8,
     }
     with mpl.rc_context(style):
-        figure = Figure(figsize=(_WIDTH_IN, _HEIGHT_IN), layout="constrained")
+        figure = Figure(figsize=(_WIDTH_IN, height_in), layout="constrained")
         axes = figure.add_subplot()
         draw(axes)
         if legend:
-            axes.legend(frameon=False, fontsize=9)
+            axes.legend(frameon=False, fontsize=11)
         buffer = io.StringIO()
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     return Chart(title, text, _for_a_page(buffer, title, text))
@@ -166,7 +186,7 @@ def gain_against_load(
         axes.axhline(0, color=_MUTED, linestyle=":")
         if crossover is not None:
             axes.axvline(crossover, color=_MUTED, linestyle="--")
-            axes.annotate(f" gone at {crossover:.3g}", (crossover, float(values.max())), color=_INK, fontsize=9)
+            axes.annotate(f" gone at {crossover:.3g}", (crossover, float(values.max())), color=_INK)
         axes.set_xscale("log")
         axes.set_xticks(loads, [f"{load:g}" for load in loads])
         axes.minorticks_off()
@@ -174,3 +194,47 @@ def gain_against_load(
         axes.set_ylabel("TPOT gain (%)")
 
     return chart("Gain against load", text, draw, name=name, legend=False)
+
+
+def ranked_gains(ranked: Sequence[Ranked], text: str, *, name: str) -> Chart:
+    """TPOT gain of each config with its interval, all on one axis; the winner, where there is one, has a filled mark and says so.
+
+    Args:
+        ranked: The largest gain first.
+        text: All that the picture shows, and what it proves.
+        name: As in :func:`chart`.
+    """
+    shown = [(place, one, one.gain) for place, one in enumerate(ranked) if one.gain is not None]
+
+    def draw(axes: Axes) -> None:
+        for place, one, gain in shown:
+            low, value, high = (100 * (gain.value if end is None else end) for end in (gain.low, gain.value, gain.high))
+            axes.vlines(0, place - 0.3, place + 0.3, color=_MUTED, linestyle=":")
+            axes.errorbar(
+                value,
+                place,
+                xerr=[[max(value - low, 0)], [max(high - value, 0)]],
+                fmt="s",
+                color=_SPEC,
+                markerfacecolor=_SPEC if one.wins else "none",
+                capsize=4,
+                markersize=6,
+            )
+            # Above its interval, not beside the axis: names are long and phones are narrow.
+            axes.annotate(
+                f"{_short(one.label)}{', winner' if one.wins else ''}",
+                (0, place - 0.38),
+                xycoords=("axes fraction", "data"),
+                color=_INK,
+                fontweight="bold" if one.wins else "normal",
+            )
+        axes.set_ylim(len(shown) - 0.6, -0.8)
+        axes.set_yticks([])
+        axes.spines["left"].set_visible(False)
+        axes.set_xlabel("TPOT gain (%)")
+
+    return chart("Ranking", text, draw, name=name, legend=False, height_in=0.6 + 0.6 * max(len(shown), 1))
+
+
+def _short(label: str) -> str:
+    return label if len(label) <= _LONGEST_LABEL else f"{label[: _LONGEST_LABEL - 3]}..."

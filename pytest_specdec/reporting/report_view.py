@@ -12,12 +12,14 @@ from pytest_specdec.core.class_acceptance import by_class
 from pytest_specdec.core.errors import CannotMeasure
 from pytest_specdec.core.evidence import Evidence
 from pytest_specdec.core.judge import estimate
+from pytest_specdec.core.ranking import rankings
 from pytest_specdec.core.summary import summarise
 from pytest_specdec.core.sweep import crossover
 from pytest_specdec.reporting import charts
 from pytest_specdec.reporting.course import placement_lines, time_lines, warm_up_lines
 from pytest_specdec.reporting.markdown import verdict_sentence, worst_first
 from pytest_specdec.reporting.measurement import conditions, measurement_lines
+from pytest_specdec.reporting.ranking import contender_name, ranking_text
 from pytest_specdec.reporting.server_lines import server_lines
 from pytest_specdec.reporting.terminal import failure_lines, session_lines
 from pytest_specdec.reporting.verdict_table import cells_of, remark_lines
@@ -104,6 +106,7 @@ class ReportView:
     created: str
     summary: str
     gates: tuple[GateView, ...]
+    ranked: tuple[Chart, ...]
     loads: tuple[Chart, ...]
     measurements: tuple[MeasurementView, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -119,6 +122,7 @@ def view_of(document: ResultDocument) -> ReportView:
         created=datetime.fromtimestamp(document.created_unix_s, tz=timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         summary="\n".join(session_lines(gates, document.comparisons)),
         gates=tuple(_gate(gate, document, anchors) for gate in gates),
+        ranked=tuple(_rankings(document.comparisons)),
         loads=tuple(_loads(document.comparisons)),
         measurements=tuple(_measurement(key, one, anchors[key]) for key, one in document.comparisons.items()),
         environment=document.environment,
@@ -265,6 +269,17 @@ def _facts(comparison: Comparison) -> Iterator[tuple[str, str]]:
         yield f"{name}: command", " ".join(server.command)
         if server.env:
             yield f"{name}: environment", " ".join(f"{key}={value}" for key, value in server.env.items())
+
+
+def _rankings(comparisons: Mapping[str, Comparison]) -> Iterator[Chart]:
+    """For every load under which several configs were measured: their gains on one axis."""
+    for number, ranking in enumerate(rankings(comparisons.values()), start=1):
+        ranked = [
+            charts.Ranked(contender_name(one), one.gain, wins=one.config_id == ranking.winner)
+            for one in ranking.contenders
+        ]
+        drawn = charts.ranked_gains(ranked, ranking_text(ranking), name=f"ranking-{number}")
+        yield replace(drawn, title=f"{drawn.title}: {ranking.workload}, {ranking.load.describe()}")
 
 
 def _loads(comparisons: Mapping[str, Comparison]) -> Iterator[Chart]:

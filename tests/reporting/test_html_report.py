@@ -139,6 +139,59 @@ def verdict(
     return Verdict(Requirement("tpot_gain", required), Estimate(value, low, high, level), "ok", "higher", "fraction")
 
 
+def ranked_page(*tpot_ms: float, names: tuple[str, ...] = ("eagle3", "ngram")) -> Any:
+    """Configs with these times per token, measured against one baseline."""
+    built = (
+        build_comparison(tpot_spec_ms=tpot, noise=0.05, prompt_spread=0.05, seed=place)
+        for place, tpot in enumerate(tpot_ms)
+    )
+    comparisons = {name: replace(one, config_id=name, method=name) for name, one in zip(names, built, strict=True)}
+    return etree.HTML(html(ResultDocument(created_unix_s=1.8e9, environment={}, comparisons=comparisons, gates=())))
+
+
+def ranking_of(tree: Any) -> tuple[str, list[str]]:
+    """The words below the chart of the ranking, and those in it."""
+    (figure,) = tree.xpath("//h2[text()='Configs ranked by speed per token']/..//figure")
+    return figure.xpath("string(p)"), ["".join(one.itertext()) for one in figure.xpath(".//*[local-name()='text']")]
+
+
+def test_several_configs_are_drawn_on_one_axis_with_their_winner() -> None:
+    below, drawn = ranking_of(ranked_page(9.0, 6.0))
+    assert [word for word in drawn if "eagle3" in word or "ngram" in word] == ["ngram, winner", "eagle3"]
+    assert re.match(r"ngram 41\.\d % \([\d.]+ \.\. [\d.]+ %\), eagle3 \d+\.\d % \(.*\); winner: ngram: ", below)
+
+
+def test_no_winner_is_drawn_where_the_ranking_names_none() -> None:
+    below, drawn = ranking_of(ranked_page(7.0, 7.0))
+    assert [word for word in drawn if "winner" in word] == []
+    assert "; no winner: " in below
+
+
+def test_a_config_without_a_gain_is_named_below_the_ranking() -> None:
+    names = ("eagle3", "ngram")
+    one, other = (
+        replace(build_comparison(tokens=tokens), config_id=name) for name, tokens in zip(names, (33, 1), strict=True)
+    )
+    other = replace(other, load=one.load)
+    document = ResultDocument(
+        created_unix_s=1.8e9, environment={}, comparisons=dict(zip(names, (one, other), strict=True)), gates=()
+    )
+    below, drawn = ranking_of(etree.HTML(html(document)))
+    assert "; ngram is not ranked: " in below
+    assert [word for word in drawn if "ngram" in word] == []
+
+
+def test_a_long_name_is_cut_in_the_picture_alone() -> None:
+    long = "a-name-of-a-config-that-nobody-would-ever-like-to-type"
+    below, drawn = ranking_of(ranked_page(9.0, 6.0, names=("eagle3", long)))
+    assert f"{long[:37]}..., winner" in drawn
+    assert long in below
+
+
+def test_one_config_has_no_ranking(tree: Any) -> None:
+    assert tree.xpath("//h2[contains(text(), 'ranked')]") == []
+
+
 def test_interval_is_drawn_in_its_order() -> None:
     scale = scale_of(verdict(0.1, 0.2, 0.15, 0.3))
     assert 0 < scale.required < scale.low < scale.value < scale.high < 100
