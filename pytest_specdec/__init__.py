@@ -1,8 +1,8 @@
 """Service-level objectives for vLLM's speculative decoding, as ordinary pytest tests.
 
 The plugin registers itself; nothing needs to be imported for ``pytest --specdec-config=eagle3.json`` to work. For type hints
-in tests there are :class:`SpecComparison` and :class:`SpecServers`; :class:`Launched` and :class:`OwnObjective` are for
-the hooks.
+in tests there are :class:`SpecComparison` and :class:`SpecServers`; :class:`Launched`, :class:`OwnObjective` and
+:class:`ReportSection` are for the hooks.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pytest_specdec.handed import Launched, OwnObjective, SpecComparison, SpecServers
+    from pytest_specdec.handed import Launched, OwnObjective, ReportSection, SpecComparison, SpecServers
 
-__all__ = ["Launched", "OwnObjective", "SpecComparison", "SpecServers"]
+__all__ = ["Launched", "OwnObjective", "ReportSection", "SpecComparison", "SpecServers"]
 __version__ = "0.1.0"
 
 

@@ -1,4 +1,4 @@
-"""What other plugins add through hooks: objectives for marks, notes on measurements, the last word on verdicts."""
+"""What other plugins add through hooks: objectives for marks, notes on measurements, the last word on verdicts, sections of reports."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ import pytest
 
 from pytest_specdec.core.errors import CannotMeasure, MarkError
 from pytest_specdec.core.own_objectives import register
+from pytest_specdec.core.report_section import ReportSection
+from pytest_specdec.gate_records import relative
 
 if TYPE_CHECKING:
+    from pytest_specdec.core.results import ResultDocument
     from pytest_specdec.core.samples import Comparison
     from pytest_specdec.judging import Judged
 
@@ -57,3 +60,40 @@ def last_word(item: pytest.Item, judged: Judged) -> Judged:
         for now, before in zip(replaced, judged.verdicts, strict=True)
     ]
     return replace(judged, verdicts=tuple(changed))
+
+
+def sections_of(config: pytest.Config, document: ResultDocument) -> tuple[tuple[ReportSection, ...], list[str]]:
+    """What plugins add to the reports, and a line for each plugin that failed to: its own sections are lost, no others."""
+    hook, manager = config.hook.pytest_specdec_report_sections, config.pluginmanager
+    plugins = [implementation.plugin for implementation in hook.get_hookimpls()]
+    sections: list[ReportSection] = []
+    troubles = []
+    for plugin in plugins:
+        own = manager.subset_hook_caller(hook.name, [other for other in plugins if other is not plugin])
+        try:
+            given = own(config=config, document=document)
+            sections += [
+                _checked(section)
+                for several in given
+                for section in ([several] if isinstance(several, ReportSection) else several)
+            ]
+        except (Exception, pytest.fail.Exception, pytest.skip.Exception) as error:  # noqa: BLE001 - another's code; the run's results stand all the same
+            name = manager.get_name(plugin) or type(plugin).__name__
+            what = " ".join(f"{type(error).__name__}: {error}".split())
+            troubles.append(f"{relative(name) if name.endswith('.py') else name} adds nothing to the report: {what}")
+    return tuple(sections), troubles
+
+
+def _checked(section: object) -> ReportSection:
+    if not isinstance(section, ReportSection):
+        raise TypeError(f"pytest_specdec_report_sections must return ReportSections, not {section!r}")
+    if section.svg:
+        from xml.etree import ElementTree as ET
+
+        try:
+            root = ET.fromstring(section.svg)  # noqa: S314 - of a plugin, which runs in this process anyway
+        except ET.ParseError as error:
+            raise ValueError(f"{section.title!r}: its svg is no XML: {error}") from None
+        if root.tag != "{http://www.w3.org/2000/svg}svg":
+            raise ValueError(f"{section.title!r}: its svg has the root {root.tag!r}, not svg with its xmlns")
+    return section

@@ -14,7 +14,7 @@ import pytest
 from _pytest._code.code import ExceptionRepr
 
 from pytest_specdec import __version__
-from pytest_specdec.adding import REPLACED, last_word, notes_of
+from pytest_specdec.adding import REPLACED, last_word, notes_of, sections_of
 from pytest_specdec.core.errors import ConfigError, Finding, LaunchError, SpecDecError
 from pytest_specdec.core.masked_text import masked_text
 from pytest_specdec.core.masking import masked_argv
@@ -98,6 +98,8 @@ class Gates:
         """Why the run fails although no test did."""
         self.save_error: SpecDecError | None = None
         self.close_error: SpecDecError | None = None
+        self.section_troubles: list[str] = []
+        """Of other plugins that failed to add to the report."""
         self.replaced: list[str] = []
         """Whose verdicts another plugin has replaced."""
         self._skipped: dict[str, None] = {}
@@ -147,7 +149,7 @@ class Gates:
         """A section of the terminal's report, without secrets."""
         terminal = reporter_of(self.config)
         if terminal is not None:
-            terminal.section(title)
+            terminal.section(printable(self._masked(title)))
             for line in lines:
                 for piece in self.shown(line):
                     terminal.line(piece)
@@ -343,6 +345,9 @@ class Gates:
         if hasattr(self.config, "workerinput"):
             self.config.workeroutput["specdec"] = self.session.export()  # type: ignore[attr-defined] # xdist's way home
             return
+        document = self.session.document()
+        if document.gates or document.comparisons:
+            self.session.sections, self.section_troubles = sections_of(self.config, document)
         try:
             self.session.save()
         except SpecDecError as error:
@@ -385,6 +390,7 @@ class Gates:
             self.show_trouble(f"the summary cannot be shown: {type(error).__name__}: {error}")
 
     def _summarise(self) -> None:
+        from pytest_specdec.reporting.added_sections import section_lines
         from pytest_specdec.reporting.terminal import session_lines
         from pytest_specdec.serving.pool import kept_lines
 
@@ -400,12 +406,16 @@ class Gates:
         if self.session.gates and self.save_error is None:
             lines.append(f"results: {relative(self.session.result_path)}")
         unwritten = self.save_error and f"the results could not be written: {self.save_error}"
-        troubles = [trouble for trouble in (self.refusal, unwritten, self.close_error) if trouble]
+        troubles = [
+            trouble for trouble in (self.refusal, unwritten, self.close_error, *self.section_troubles) if trouble
+        ]
         if not (lines or troubles):
             return
         self.show("speculative decoding", lines)
         for trouble in troubles:
             self.show_trouble(str(trouble))
+        for section in self.session.sections:
+            self.show(section.title, section_lines(section, width=width_of(self.config)))
 
     def pytest_unconfigure(self) -> None:
         """Last words: no server outlives pytest, whatever happened before."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pytest_specdec.core.launched import Launched
 from pytest_specdec.core.own_objectives import OwnObjective
+from pytest_specdec.core.report_section import ReportSection
 
 if TYPE_CHECKING:
     from pytest_specdec.core.class_acceptance import ClassAcceptance
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from pytest_specdec.core.verdict import Estimate, Verdict
 
 
-__all__ = ["Launched", "OwnObjective", "SpecComparison", "SpecServers"]
+__all__ = ["Launched", "OwnObjective", "ReportSection", "SpecComparison", "SpecServers"]
 
 
 @dataclass(frozen=True)

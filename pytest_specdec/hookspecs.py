@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from pytest_specdec.core.launched import Launched
     from pytest_specdec.core.own_objectives import OwnObjective
+    from pytest_specdec.core.report_section import ReportSection
+    from pytest_specdec.core.results import ResultDocument
     from pytest_specdec.core.samples import Arm, Comparison
     from pytest_specdec.core.verdict import Verdict
 
@@ -73,6 +75,20 @@ def pytest_specdec_notes(config: pytest.Config, comparison: Comparison) -> Seque
         def pytest_specdec_notes(comparison):
             if any(device.temperature_c and device.temperature_c > 80 for run in comparison.runs for device in run.devices):
                 return ["a device was above 80 degrees"]
+    """
+
+
+@hookspec
+def pytest_specdec_report_sections(config: pytest.Config, document: ResultDocument) -> Sequence[ReportSection] | None:
+    """Add sections to the terminal's report, the Markdown and the page, when the run is over.
+
+    ``document`` is what the result file will hold; the sections are kept in it, too::
+
+        from pytest_specdec import ReportSection
+
+        def pytest_specdec_report_sections(document):
+            rows = [(gate.nodeid, gate.judgement) for gate in document.gates]
+            return [ReportSection("Gates at a glance", table=[("test", "verdict"), *rows])]
     """
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pytest_specdec.core.course import WarmUpRecord
     from pytest_specdec.core.launched import Launched
     from pytest_specdec.core.load_spec import LoadSpec
+    from pytest_specdec.core.report_section import ReportSection
     from pytest_specdec.core.results import GateRecord, ResultDocument
     from pytest_specdec.core.samples import Arm, Comparison
     from pytest_specdec.core.saved import SavedFor
@@ -66,6 +67,8 @@ class SpecSession:
     """Finds what ``max_regression`` is held against; None where nothing was given to compare with."""
     is_saved: bool = False
     """Whether what is measured will be kept for later runs."""
+    sections: tuple[ReportSection, ...] = ()
+    """What other plugins added to the reports."""
     kept: list[KeptServer] = field(default_factory=list)
     """Servers that outlive the run."""
     started_unix_s: float = field(default_factory=time.time)
@@ -325,6 +328,7 @@ class SpecSession:
             environment=dict(self.environment),
             comparisons={key: without_tokens(comparison) for key, comparison in self.comparisons.items()},
             gates=tuple(self.gates.values()),
+            sections=self.sections,
         )
 
     def save(self) -> Path | None:

@@ -40,6 +40,7 @@ def run(arguments: argparse.Namespace) -> str:
 def document_lines(document: ResultDocument, *, width: int) -> list[str]:
     """One row per gate, then the table of every gate that was measured, passed ones included; in so many columns."""
     from pytest_specdec.core.summary import summarise
+    from pytest_specdec.reporting.added_sections import section_lines
     from pytest_specdec.reporting.layout import fitted
     from pytest_specdec.reporting.sweep_table import sweep_lines
     from pytest_specdec.reporting.terminal import failure_lines, session_lines
@@ -51,6 +52,8 @@ def document_lines(document: ResultDocument, *, width: int) -> list[str]:
             sweep = sweep_lines([document.comparisons[key] for key in gate.points], width=width - 2)
             table = failure_lines(gate, comparison, summarise(comparison), course=True, sweep=sweep, width=width)
             lines += ["", gate.nodeid, *table]
+    for section in document.sections:
+        lines += ["", section.title, *section_lines(section, width=width)]
     return lines
 
 

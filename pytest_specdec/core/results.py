@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pytest_specdec.core.errors import ResultFileError
 from pytest_specdec.core.masked_text import masked_data
+from pytest_specdec.core.report_section import ReportSection  # noqa: TC001 - pydantic resolves the annotations at run time
 from pytest_specdec.core.result_json import (
     NOT_EDITED,
     SCHEMA_VERSION,
@@ -25,7 +26,7 @@ from pytest_specdec.core.result_json import (
     with_columns,
 )
 from pytest_specdec.core.sample_columns import columns_schema
-from pytest_specdec.core.samples import Comparison  # noqa: TC001 - pydantic resolves the annotations at run time
+from pytest_specdec.core.samples import Comparison  # noqa: TC001 - as above
 from pytest_specdec.core.verdict import Verdict  # noqa: TC001 - as above
 
 if TYPE_CHECKING:
@@ -106,6 +107,8 @@ class ResultDocument:
     """What was measured, by a key that names config and workload; several gates may share one."""
     gates: tuple[GateRecord, ...]
     """In the order in which they ran."""
+    sections: tuple[ReportSection, ...] = ()
+    """What other plugins added to the reports."""
 
     def to_json(self, secrets: Sequence[str] = ()) -> str:
         """One line of JSON, secrets masked.

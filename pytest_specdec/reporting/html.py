@@ -5,6 +5,7 @@ Needs the extra ``report`` (Jinja2 and matplotlib).
 
 from __future__ import annotations
 
+from base64 import b64encode
 from typing import TYPE_CHECKING, Any
 
 from pytest_specdec.core.masked_text import masked_text
@@ -39,6 +40,13 @@ def html(document: ResultDocument, secrets: Sequence[str] = ()) -> str:
         lstrip_blocks=True,
         finalize=masked,
     )
+
+    def image(svg: str) -> Markup:
+        # As an image, since what others draw may hold scripts, styles and links: browsers run and follow none of them there.
+        encoded = b64encode(masked_text(svg, secrets).encode(errors="replace")).decode()
+        return Markup(f"data:image/svg+xml;base64,{encoded}")  # noqa: S704 - nothing in it has a meaning in HTML
+
     environment.filters["drawn"] = Markup
+    environment.filters["image"] = image
     template = environment.get_template("report.html.j2")
     return template.render(report=view_of(document), light=stylesheet(LIGHT), dark=stylesheet(DARK))

@@ -104,7 +104,7 @@ def grid(
 
     for spaces in (gaps, [min(gap, 2) for gap in gaps]):
         lines = [line(row, spaces, slice(None)) for row in rows]
-        if max(map(len, lines)) <= width:
+        if max(map(len, lines)) <= width or len(rows[0]) <= fold:
             return lines
     first, second = slice(fold), slice(fold, None)
     return [

@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from pytest_specdec.core.summary import summarise
+from pytest_specdec.reporting.added_sections import section_lines
 from pytest_specdec.reporting.terminal import failure_lines, session_lines
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ _WORDS: dict[Judgement, str] = {
     "ok": "met",
 }
 _LEFT_OUT = "\nThe tables of {count} more are left out here; `pytest-specdec show` prints them from the result file.\n"
+
+_SECTIONS_LEFT_OUT = "\nSections of other plugins that are left out here: {count}; they are in the result file.\n"
 
 
 def worst_first(gates: Sequence[GateRecord]) -> list[GateRecord]:
@@ -62,7 +65,14 @@ def markdown(document: ResultDocument, *, limit_bytes: int = LIMIT_BYTES) -> str
         if len((text + section).encode()) > room:
             return text + _LEFT_OUT.format(count=len(gates) - place)
         text += section
-    return text
+    left_out = 0
+    for added in document.sections:
+        section = f"\n### {_escaped(added.title)}\n\n{_fenced(section_lines(added))}"
+        if len((text + section).encode()) <= room:
+            text += section
+        else:
+            left_out += 1
+    return text + (_SECTIONS_LEFT_OUT.format(count=left_out) if left_out else "")
 
 
 def _section(gate: GateRecord, document: ResultDocument) -> str:
@@ -86,5 +96,8 @@ def _fenced(lines: Sequence[str]) -> str:
 
 def _code(text: str) -> str:
     """As it is, in HTML: within <summary> Markdown means nothing, in a heading it would."""
-    escaped = "".join(f"&#{ord(char)};" if char in "<>&`*_[]|\\~@#" else char for char in " ".join(text.split()))
-    return f"<code>{escaped}</code>"
+    return f"<code>{_escaped(text)}</code>"
+
+
+def _escaped(text: str) -> str:
+    return "".join(f"&#{ord(char)};" if char in "<>&`*_[]|\\~@#" else char for char in " ".join(text.split()))

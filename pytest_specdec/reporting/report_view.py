@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from pytest_specdec.core.intervals import Floats
+    from pytest_specdec.core.report_section import ReportSection
     from pytest_specdec.core.results import GateRecord, ResultDocument
     from pytest_specdec.core.samples import Comparison
     from pytest_specdec.core.tables import RequestTable
@@ -106,6 +107,8 @@ class ReportView:
     created: str
     summary: str
     gates: tuple[GateView, ...]
+    added: tuple[ReportSection, ...]
+    """Of other plugins."""
     ranked: tuple[Chart, ...]
     loads: tuple[Chart, ...]
     measurements: tuple[MeasurementView, ...]
@@ -122,6 +125,7 @@ def view_of(document: ResultDocument) -> ReportView:
         created=datetime.fromtimestamp(document.created_unix_s, tz=timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         summary="\n".join(session_lines(gates, document.comparisons)),
         gates=tuple(_gate(gate, document, anchors) for gate in gates),
+        added=document.sections,
         ranked=tuple(_rankings(document.comparisons)),
         loads=tuple(_loads(document.comparisons)),
         measurements=tuple(_measurement(key, one, anchors[key]) for key, one in document.comparisons.items()),

@@ -96,6 +96,14 @@ def look(page: str, view: View) -> Seen:
     """Show a page to the browser, with a script that measures it; the page's own policy would forbid one."""
     script = _LOOK.replace("BLOCKS", BLOCKS)
     text = re.sub(r"<meta http-equiv=[^>]*>", "", page).replace("</body>", f"{script}</body>")
+    document, picture = browse(text, view)
+    found = re.search(r'<pre id="boxes"[^>]*>(.*?)</pre>', document, re.DOTALL)
+    assert found, document
+    return Seen(json.loads(escapes.unescape(found[1])), picture)
+
+
+def browse(text: str, view: View) -> tuple[str, Image.Image]:
+    """What the browser makes of a page: the document after its scripts, and the picture."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "page.html").write_text(text, encoding="utf-8")
@@ -115,11 +123,9 @@ def look(page: str, view: View) -> Seen:
             f"file://{folder}/page.html",
         ]
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
-        found = re.search(r'<pre id="boxes"[^>]*>(.*?)</pre>', done.stdout, re.DOTALL)
-        if found is None or not (folder / "picture.png").exists():
-            raise RuntimeError(f"the browser shows no page: {done.stderr}")
+        assert (folder / "picture.png").exists(), done.stderr
         with Image.open(folder / "picture.png") as picture:
-            return Seen(json.loads(escapes.unescape(found[1])), picture.convert("RGB"))
+            return done.stdout, picture.convert("RGB")
 
 
 def differences(now: Seen, kept: Seen, view: View) -> list[str]:
