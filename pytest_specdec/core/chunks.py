@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from pytest_specdec.core.run_table import RunTable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +28,8 @@ class ChunkTable:
     in time, not for ITL."""
     request: Ints
     """Row of the request."""
+    told: bool = True
+    """Whether the server sent the ids of every request."""
 
     @property
     def first(self) -> NDArray[np.bool_]:
@@ -53,21 +56,30 @@ class ChunkTable:
 
 def chunk_table(samples: Sequence[RequestSample]) -> ChunkTable:
     """The chunks of several requests in a row."""
-    counts = np.array([len(sample.token_times_s) for sample in samples], dtype=np.int64)
-    total = int(counts.sum())
-    times = itertools.chain.from_iterable(sample.token_times_s for sample in samples)
-    tokens = itertools.chain.from_iterable(_tokens_per_chunk(sample) for sample in samples)
+    return _chunks_of([(RunTable(samples), np.ones(len(samples), dtype=np.bool_))])
+
+
+def chunks_of_successes(tables: Sequence[RunTable]) -> ChunkTable:
+    """The chunks of all requests that succeeded, of several runs in a row."""
+    return _chunks_of([(table, table.ok) for table in tables])
+
+
+def _chunks_of(parts: Sequence[tuple[RunTable, NDArray[np.bool_]]]) -> ChunkTable:
+    counts = np.concatenate([table.times.sizes[chosen] for table, chosen in parts])
     return ChunkTable(
-        time_s=np.fromiter(times, dtype=np.float64, count=total),
-        tokens=np.fromiter(tokens, dtype=np.float64, count=total),
-        request=np.repeat(np.arange(len(samples)), counts),
+        time_s=np.concatenate([table.times.of(chosen) for table, chosen in parts]),
+        tokens=np.concatenate([_tokens_per_chunk(table, chosen) for table, chosen in parts]),
+        request=np.repeat(np.arange(len(counts)), counts),
+        told=all(bool(table.chunk_tokens.told[chosen].all()) for table, chosen in parts),
     )
 
 
-def _tokens_per_chunk(sample: RequestSample) -> Sequence[float]:
-    if sample.chunk_tokens is not None:
-        return sample.chunk_tokens
-    later = len(sample.token_times_s) - 1
-    if later < 1:
-        return [sample.completion_tokens] * len(sample.token_times_s)
-    return [1.0] + [(sample.completion_tokens - 1) / later] * later
+def _tokens_per_chunk(table: RunTable, chosen: NDArray[np.bool_]) -> Floats:
+    told, sizes, tokens = table.chunk_tokens.told[chosen], table.times.sizes[chosen], table.tokens[chosen]
+    if told.all():
+        return table.chunk_tokens.of(chosen).astype(np.float64)
+    later = sizes - 1
+    spread = np.repeat(np.where(later < 1, tokens, (tokens - 1) / np.maximum(later, 1)), sizes)
+    spread[(sizes.cumsum() - sizes)[later > 0]] = 1.0
+    spread[np.repeat(told, sizes)] = table.chunk_tokens.of(chosen & table.chunk_tokens.told)
+    return spread

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from pytest_specdec.core.class_sums import ClassSums, class_name, class_sums, classes_of
+import numpy as np
+
+from pytest_specdec.core.class_sums import ClassSums, class_sums, classes_answered, classes_of
 from pytest_specdec.core.errors import CannotMeasure
 from pytest_specdec.core.evidence import Evidence
 from pytest_specdec.core.gains import time_gain
@@ -16,7 +18,7 @@ from pytest_specdec.core.verdict import Estimate, Requirement
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pytest_specdec.core.intervals import Floats
+    from pytest_specdec.core.intervals import Floats, Ints
     from pytest_specdec.core.samples import Comparison
 
 T = TypeVar("T")
@@ -80,7 +82,7 @@ def by_class(comparison: Comparison, level: float | None = None) -> tuple[ClassA
 
 def shares_of(comparison: Comparison) -> Mapping[str, float]:
     """Share of each class: as the workload states it, else of the requests sent; sums to 1 over the measured classes."""
-    sent = Counter(class_name(sample.category) for run in comparison.arm("specdec") for sample in run.successes)
+    sent = Counter(classes_answered(comparison).tolist())
     stated = comparison.workload.weights or {}
     shares = {name: stated[name] for name in sent if name in stated} if stated else {}
     if len(shares) < len(sent):  # weights of other classes than those measured say nothing about these
@@ -167,25 +169,17 @@ def class_gain(name: str, evidence: Evidence) -> Estimate:
     Raises:
         CannotMeasure: As for the whole.
     """
-    return time_gain(Evidence(only(evidence.comparison, name), evidence.level), Requirement("tpot_gain", 0.0))
+    return time_gain(Evidence(evidence.comparison, evidence.level, of_class=name), Requirement("tpot_gain", 0.0))
 
 
-def only(comparison: Comparison, name: str) -> Comparison:
-    """The comparison with the requests of one class. Counters stay those of all: only times may be read from it."""
-    runs = (
-        replace(run, samples=tuple(one for one in run.samples if class_name(one.category) == name))
-        for run in comparison.runs
-    )
-    return replace(comparison, runs=tuple(runs))
+def prompts_of(comparison: Comparison, name: str) -> Ints:
+    """Which prompts of a class the speculating server answered, one for each answer."""
+    tables = [run.table for run in comparison.arm("specdec")]
+    return np.concatenate([table.prompt[table.ok & (table.classes == name)] for table in tables])
 
 
 def _class(name: str, share: float, sums: ClassSums | None, unknown: str, evidence: Evidence) -> ClassAcceptance:
-    samples = [
-        sample
-        for run in evidence.comparison.arm("specdec")
-        for sample in run.successes
-        if class_name(sample.category) == name
-    ]
+    prompts = prompts_of(evidence.comparison, name)
     if sums is not None:
         try:
             _check_drafts(sums, evidence)
@@ -194,8 +188,8 @@ def _class(name: str, share: float, sums: ClassSums | None, unknown: str, eviden
     return ClassAcceptance(
         name=name,
         share=share,
-        prompts=len({sample.prompt for sample in samples}),
-        requests=len(samples),
+        prompts=len(np.unique(prompts)),
+        requests=len(prompts),
         acceptance_length=_told(class_length, sums, evidence),
         acceptance_rate=_told(class_rate, sums, evidence),
         tokens_per_step=_told(class_tokens_per_step, sums, evidence),

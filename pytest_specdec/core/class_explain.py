@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
-from pytest_specdec.core.class_acceptance import FEWEST_PROMPTS
+import numpy as np
+
+from pytest_specdec.core.class_acceptance import FEWEST_PROMPTS, prompts_of
 from pytest_specdec.core.class_mixture import flip
-from pytest_specdec.core.class_sums import class_name
+from pytest_specdec.core.class_sums import classes_answered
 from pytest_specdec.core.objectives import REGISTRY
 
 if TYPE_CHECKING:
@@ -28,13 +29,11 @@ def asked_for(comparison: Comparison, verdicts: Sequence[Verdict]) -> bool:
 
 def worth_telling(comparison: Comparison, verdicts: Sequence[Verdict]) -> bool:
     """Whether there are several classes that were asked for, or all have prompts enough to be judged."""
-    prompts = {
-        (class_name(sample.category), sample.prompt) for run in comparison.arm("specdec") for sample in run.successes
-    }
-    counts = Counter(name for name, _ in prompts)
-    if len(counts) < 2:  # noqa: PLR2004 - one class is the whole
+    classes = set(classes_answered(comparison).tolist())
+    if len(classes) < 2:  # noqa: PLR2004 - one class is the whole
         return False
-    return asked_for(comparison, verdicts) or min(counts.values()) >= FEWEST_PROMPTS
+    prompts = (len(np.unique(prompts_of(comparison, name))) for name in classes)
+    return asked_for(comparison, verdicts) or min(prompts) >= FEWEST_PROMPTS
 
 
 def turning_points(comparison: Comparison, verdicts: Sequence[Verdict]) -> Iterator[str]:

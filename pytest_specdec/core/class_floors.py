@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from pytest_specdec.core.class_acceptance import (
     FEWEST_PROMPTS,
     class_gain,
     class_length,
     class_tokens_per_step,
-    only,
+    prompts_of,
 )
 from pytest_specdec.core.class_sums import class_sums, classes_of
 from pytest_specdec.core.errors import CannotMeasure, MarkError
@@ -103,8 +105,7 @@ def _class_of(evidence: Evidence, requirement: Requirement) -> str:
 
 
 def _prompts(evidence: Evidence, name: str) -> int:
-    runs = only(evidence.comparison, name).arm("specdec")
-    return len({sample.prompt for run in runs for sample in run.successes})
+    return len(np.unique(prompts_of(evidence.comparison, name)))
 
 
 def _check_enough(requirement: Requirement, prompts: int) -> None:

@@ -17,6 +17,8 @@ from pytest_specdec.core.errors import CannotMeasure
 from pytest_specdec.core.tables import numbered
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from pytest_specdec.core.evidence import Evidence
     from pytest_specdec.core.intervals import Floats, Ints
     from pytest_specdec.core.samples import Comparison
@@ -57,8 +59,16 @@ def class_name(category: str | None) -> str:
 
 def classes_of(comparison: Comparison) -> tuple[str, ...]:
     """The classes whose requests the speculating server answered, by name; empty where no prompt has one."""
-    found = {sample.category for run in comparison.arm("specdec") for sample in run.successes}
-    return () if found <= {None} else tuple(sorted(map(class_name, found)))
+    runs = comparison.arm("specdec")
+    if all(category is None for run in runs for category in run.table.column("category")):
+        return ()
+    return tuple(np.unique(classes_answered(comparison)).tolist())
+
+
+def classes_answered(comparison: Comparison) -> NDArray[np.str_]:
+    """The class of each request that the speculating server answered."""
+    tables = [run.table for run in comparison.arm("specdec")]
+    return np.concatenate([table.classes[table.ok] for table in tables]) if tables else np.array([], dtype=np.str_)
 
 
 def class_sums(evidence: Evidence) -> tuple[ClassSums, ...]:
@@ -71,9 +81,8 @@ def class_sums(evidence: Evidence) -> tuple[ClassSums, ...]:
     if not names:
         return ()
     calibrated = _calibrated(evidence)
-    samples = [sample for run in evidence.comparison.arm("specdec") for sample in run.successes]
-    of_request = np.array([class_name(sample.category) for sample in samples])
-    prompts = np.array([sample.content for sample in samples])
+    of_request = classes_answered(evidence.comparison)
+    prompts = evidence.spec.prompt
     between = _drafts_between(calibrated, of_request, names)
     found = []
     for name in names:

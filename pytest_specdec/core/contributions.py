@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pytest_specdec.core.chunks import ChunkTable
     from pytest_specdec.core.intervals import Floats, Ints
-    from pytest_specdec.core.samples import RequestSample, ServerCounters
+    from pytest_specdec.core.samples import RequestSpecStats, ServerCounters
 
 MERGED_SHARE = 0.05
 """Up to this share of decode steps may have been merged into other chunks before the stream no longer shows how prompts differ."""
@@ -43,7 +43,7 @@ class Contributions:
 
 
 def contributions(
-    samples: Sequence[RequestSample], unit: Ints, chunks: ChunkTable, counters: ServerCounters
+    stats: Sequence[RequestSpecStats | None], unit: Ints, chunks: ChunkTable, counters: ServerCounters
 ) -> Contributions | None:
     """Contributions by unit (prompt); None where neither the server nor the stream tells.
 
@@ -51,23 +51,23 @@ def contributions(
     to the server's count of them.
 
     Args:
-        samples: Successful requests of the speculating server.
-        unit: Shape (samples,), the prompt of each as a number from 0.
+        stats: What the speculating server says of each successful request by itself.
+        unit: Shape (requests,), the prompt of each as a number from 0.
         chunks: Of the same requests.
         counters: Of the same runs.
     """
-    if all(sample.spec is not None for sample in samples):
-        return _from_server(samples, unit, chunks)
-    steps = len(chunks.time_s) - len(samples)
+    known = [one for one in stats if one is not None]
+    if len(known) == len(stats):
+        return _from_server(known, unit, chunks)
+    steps = len(chunks.time_s) - len(stats)
     counted = counters.decode_steps
     merged = counted is None or abs(counted - steps) > MERGED_SHARE * counted
-    if merged or any(sample.chunk_tokens is None for sample in samples):
+    if merged or not chunks.told:
         return None
     return _from_stream(unit, chunks, counters)
 
 
-def _from_server(samples: Sequence[RequestSample], unit: Ints, chunks: ChunkTable) -> Contributions:
-    known = [sample.spec for sample in samples if sample.spec is not None]
+def _from_server(known: Sequence[RequestSpecStats], unit: Ints, chunks: ChunkTable) -> Contributions:
     lists = [one.accepted_per_step for one in known if one.accepted_per_step is not None]
     positions = max((max(one, default=0) for one in lists), default=0) if len(lists) == len(known) else 0
     of_chunk, later = unit[chunks.request], ~chunks.first

@@ -6,24 +6,26 @@ are compared by a sign test over the prompts on which they differ.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import special
 
-from pytest_specdec.core.answer_form import SHORTEST
+from pytest_specdec.core.answer_form import LOOPING, SHORTEST
 from pytest_specdec.core.errors import CannotMeasure
 from pytest_specdec.core.intervals import effective_size, wilson, wilson_needs
-from pytest_specdec.core.tables import grid, numbered
 from pytest_specdec.core.verdict import Estimate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from numpy.typing import NDArray
+
     from pytest_specdec.core.evidence import Evidence
-    from pytest_specdec.core.samples import Arm, Comparison, RequestSample
+    from pytest_specdec.core.intervals import Floats, Ints
+    from pytest_specdec.core.run_table import RunTable
+    from pytest_specdec.core.samples import Arm, Comparison
     from pytest_specdec.core.verdict import Requirement
 
 CHANCE = 0.01
@@ -47,19 +49,24 @@ class Defect:
         return self.p_value < CHANCE
 
 
-_DEFECTS: Mapping[str, Callable[[RequestSample], bool | None]] = {
-    "loop": lambda sample: None if sample.form is None else sample.form.loops,
-    "are cut at max_tokens": lambda sample: sample.finish_reason == "length",
-    "are blank": lambda sample: None if sample.form is None else sample.form.blank,
-    "hold damaged text": lambda sample: None if sample.form is None else sample.form.damaged,
-    "begin as JSON and are none": lambda sample: (
-        None if sample.form is None or sample.form.parses is None else not sample.form.parses
-    ),
-    "do not have the form that was asked for": lambda sample: (
-        None if sample.form is None or sample.form.as_asked is None else not sample.form.as_asked
-    ),
-    "call a tool": lambda sample: None if sample.form is None else sample.form.calls,
+_DEFECTS: Mapping[str, Callable[[RunTable], Floats]] = {
+    "loop": lambda table: np.where(_looked_at(table), table.real("form.repeated_share") >= LOOPING, np.nan),
+    "are cut at max_tokens": lambda table: _cut(table).astype(np.float64),
+    "are blank": lambda table: table.real("form.blank"),
+    "hold damaged text": lambda table: table.real("form.damaged"),
+    "begin as JSON and are none": lambda table: 1 - table.real("form.parses"),
+    "do not have the form that was asked for": lambda table: 1 - table.real("form.as_asked"),
+    "call a tool": lambda table: table.real("form.calls"),
 }
+"""Of each request 1 where it went wrong in that way, 0 where not, NaN where nobody could tell."""
+
+
+def _looked_at(table: RunTable) -> NDArray[np.bool_]:
+    return ~np.isnan(table.real("form.blank"))
+
+
+def _cut(table: RunTable) -> NDArray[np.bool_]:
+    return np.array([reason == "length" for reason in table.column("finish_reason")], dtype=np.bool_)
 
 ORDINARY = ("are cut at max_tokens", "call a tool")
 """Those that are none while both servers do it alike."""
@@ -72,10 +79,9 @@ def defects_of(comparison: Comparison) -> tuple[Defect, ...]:
         if name == "are cut at max_tokens" and comparison.load.ignore_eos:
             continue  # all are, by request
         base, spec = (_by_prompt(comparison, arm, is_so) for arm in ("baseline", "specdec"))
-        shared = sorted(base.keys() & spec.keys())
-        if shared:
-            pairs = [(float(np.mean(base[prompt])), float(np.mean(spec[prompt]))) for prompt in shared]
-            found.append(Defect(name, _share(base), _share(spec), _sign_test(pairs)))
+        _, left, right = np.intersect1d(base.prompts, spec.prompts, assume_unique=True, return_indices=True)
+        if len(left):
+            found.append(Defect(name, base.share, spec.share, _sign_test(base.shares[left], spec.shares[right])))
     return tuple(found)
 
 
@@ -96,26 +102,22 @@ def max_loop_share(evidence: Evidence, requirement: Requirement) -> Estimate:
         CannotMeasure: No answer tells, since token ids are missing.
     """
     comparison = evidence.comparison
-    rows = [
-        (run.round, sample) for run in comparison.arm("specdec") for sample in run.successes if sample.form is not None
-    ]
-    if not rows or all(sample.chunk_tokens is None for _, sample in rows):
+    runs = comparison.arm("specdec")
+    rows = [run.table.ok & _looked_at(run.table) for run in runs]
+    if not any((run.table.chunk_tokens.told & row).any() for run, row in zip(runs, rows, strict=True)):
         raise CannotMeasure(
             "max_loop_share: loops are told by token ids, and there are none",
             remedy="Use a vLLM that knows return_token_ids, and no proxy that drops it.",
         )
-    longest = max(sample.completion_tokens for _, sample in rows)
-    if longest < SHORTEST and any(sample.finish_reason == "length" for _, sample in rows):
+    longest = max(int(run.table.tokens[row].max(initial=0)) for run, row in zip(runs, rows, strict=True))
+    if longest < SHORTEST and any((_cut(run.table) & row).any() for run, row in zip(runs, rows, strict=True)):
         raise CannotMeasure(
             f"max_loop_share: all answers are cut after {longest} tokens, before a loop could be told",
             remedy=f"Raise max_tokens to {2 * SHORTEST} or more.",
         )
-    loops = np.array([float(sample.form is not None and sample.form.loops) for _, sample in rows])
-    prompts = numbered([sample.content for _, sample in rows])
-    rounds = numbered([one for one, _ in rows])
-    counts = grid(np.ones(len(rows)), rounds, prompts).sum(axis=0, keepdims=True)
-    hits = grid(loops, rounds, prompts).sum(axis=0, keepdims=True)
-    share = float(loops.mean())
+    found = _by_prompt(comparison, "specdec", _DEFECTS["loop"])
+    counts, hits = found.counts[None, :], found.hits[None, :]
+    share = found.share
     worth = min(effective_size(hits / counts, np.ones_like(hits), evidence.level), hits.shape[1])
     interval = wilson(share, worth, evidence.level, of="prompts")
     base = _by_prompt(comparison, "baseline", _DEFECTS["loop"])
@@ -124,36 +126,50 @@ def max_loop_share(evidence: Evidence, requirement: Requirement) -> Estimate:
         low=interval.low,
         high=interval.high,
         level=evidence.level,
-        samples=len(rows),
+        samples=int(found.counts.sum()),
         basis=interval.basis,
         limited_by="requests",
         needed_requests=wilson_needs(1 - requirement.required, evidence.level)
         if share <= requirement.required
         else None,
-        remark=f"the baseline loops in {100 * _share(base):.1f} % of its answers" if base else "",
+        remark=f"the baseline loops in {100 * base.share:.1f} % of its answers" if len(base.prompts) else "",
     )
 
 
-def _by_prompt(
-    comparison: Comparison, arm: Arm, is_so: Callable[[RequestSample], bool | None]
-) -> dict[int, list[bool]]:
-    found: dict[int, list[bool]] = defaultdict(list)
-    for run in comparison.arm(arm):
-        for sample in run.successes:
-            if (value := is_so(sample)) is not None:
-                found[sample.content].append(value)
-    return found
+@dataclass(frozen=True)
+class _ByPrompt:
+    """Answers by prompt; arrays of shape (prompts,)."""
+
+    prompts: Ints
+    """Each once, rising."""
+    hits: Floats
+    counts: Floats
+
+    @property
+    def shares(self) -> Floats:
+        """Of each prompt's answers."""
+        return self.hits / self.counts
+
+    @property
+    def share(self) -> float:
+        """Of all answers."""
+        return float(self.hits.sum() / self.counts.sum()) if len(self.counts) else 0.0
 
 
-def _share(by_prompt: Mapping[int, list[bool]]) -> float:
-    values = [value for values in by_prompt.values() for value in values]
-    return sum(values) / len(values) if values else 0.0
+def _by_prompt(comparison: Comparison, arm: Arm, is_so: Callable[[RunTable], Floats]) -> _ByPrompt:
+    tables = [run.table for run in comparison.arm(arm)]
+    values = np.concatenate([is_so(table)[table.ok] for table in tables])
+    told = ~np.isnan(values)
+    contents = np.concatenate([table.content[table.ok] for table in tables])[told]
+    prompts, place = np.unique(contents, return_inverse=True)
+    counts = np.bincount(place, minlength=len(prompts)).astype(np.float64)
+    hits = np.bincount(place, weights=values[told], minlength=len(prompts)).astype(np.float64)
+    return _ByPrompt(prompts, hits, counts)
 
 
-def _sign_test(pairs: list[tuple[float, float]]) -> float:
-    """Two-sided, exact."""
-    more = sum(spec > base for base, spec in pairs)
-    differing = sum(spec != base for base, spec in pairs)
+def _sign_test(base: Floats, spec: Floats) -> float:
+    """Two-sided, exact; of shares of the same prompts."""
+    more, differing = int((spec > base).sum()), int((spec != base).sum())
     if not differing:
         return 1.0
     least = min(more, differing - more)

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from pytest_specdec.core.acceptance import Acceptance, acceptance_of
-from pytest_specdec.core.chunks import ChunkTable, chunk_table
+from pytest_specdec.core.chunks import ChunkTable, chunks_of_successes
 from pytest_specdec.core.contributions import Contributions, contributions
 from pytest_specdec.core.errors import CannotMeasure, InvalidMeasurement
-from pytest_specdec.core.metrics import e2el_s, pooled_counters, tpot_s, ttft_s
+from pytest_specdec.core.metrics import pooled_counters
 from pytest_specdec.core.samples import ARMS
 from pytest_specdec.core.saved import nothing_to_compare_with
 from pytest_specdec.core.steady import output_throughput
 from pytest_specdec.core.tables import Pairs, RequestTable, Values, numbered
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
     from pytest_specdec.core.intervals import Ints
-    from pytest_specdec.core.samples import Arm, Comparison, ServerCounters
+    from pytest_specdec.core.run_table import RunTable
+    from pytest_specdec.core.samples import Arm, ArmRun, Comparison, RequestSpecStats, ServerCounters
     from pytest_specdec.core.saved import Saved, SavedFor
 
 RequestQuantity = Literal["ttft", "tpot", "e2el"]
@@ -31,12 +37,22 @@ a request or two; whatever holds streams back does it to most."""
 
 
 class Evidence:
-    """What estimators see: the comparison, the level of their intervals, and the arrays behind both."""
+    """What estimators see: the comparison, the level of their intervals, and the arrays behind both.
 
-    def __init__(self, comparison: Comparison, level: float, *, saved_for: SavedFor | None = None) -> None:
+    Args:
+        comparison: What was measured.
+        level: Of intervals.
+        saved_for: See :func:`pytest_specdec.core.judge.judge`.
+        of_class: Only requests of one class of prompts count. Counters stay those of all: only times may be read from it.
+    """
+
+    def __init__(
+        self, comparison: Comparison, level: float, *, saved_for: SavedFor | None = None, of_class: str | None = None
+    ) -> None:
         self.comparison = comparison
         self.level = level
         self._saved_for = saved_for
+        self._of_class = of_class
         self._values: dict[Quantity, Values] = {}
         self._pairs: dict[RequestQuantity, Pairs] = {}
         self._throughput: dict[Arm, tuple[float | None, ...]] = {}
@@ -126,26 +142,39 @@ class Evidence:
         return self._table("specdec")
 
     def _table(self, arm: Arm) -> RequestTable:
-        rows = [(run.round, sample) for run in self.comparison.arm(arm) for sample in run.successes]
-        if not rows:
+        runs = self.comparison.arm(arm)
+        rows = [run.table.ok & self._chosen(run) for run in runs]
+        if not any(row.any() for row in rows):
             raise CannotMeasure(f"no request of the {arm} arm succeeded")
-        tpots_s = [tpot_s(sample) for _, sample in rows]
-        at_once = [sample for (_, sample), tpot in zip(rows, tpots_s, strict=True) if tpot is not None and tpot <= 0]
-        if len(at_once) > AT_ONCE_SHARE * len(rows):
+
+        def joined(values: Callable[[RunTable], NDArray[Any]]) -> NDArray[Any]:
+            return np.concatenate([values(run.table)[row] for run, row in zip(runs, rows, strict=True)])
+
+        table = RequestTable(
+            round=np.repeat([run.round for run in runs], [row.sum() for row in rows]),
+            index=joined(lambda one: one.index),
+            prompt=joined(lambda one: one.content),
+            tokens=joined(lambda one: one.tokens),
+            ttft_s=joined(lambda one: one.ttft_s),
+            e2el_s=joined(lambda one: one.e2el_s),
+            tpot_s=joined(lambda one: one.tpot_s),
+        )
+        at_once = table.tpot_s <= 0
+        if at_once.sum() > AT_ONCE_SHARE * len(at_once):
+            first = int(at_once.argmax())
             raise InvalidMeasurement(
-                f"{len(at_once)} of {len(rows)} answers of the {arm} arm came with all their tokens in one moment (the first: "
-                f"request {at_once[0].index}, {at_once[0].completion_tokens} tokens), which is no decoding speed",
+                f"{at_once.sum()} of {len(at_once)} answers of the {arm} arm came with all their tokens in one moment (the first: "
+                f"request {table.index[first]}, {table.tokens[first]} tokens), which is no decoding speed",
                 remedy="Something between server and client holds the stream back: bypass proxies and buffers.",
             )
-        return RequestTable(
-            round=np.array([one for one, _ in rows]),
-            index=np.array([sample.index for _, sample in rows]),
-            prompt=np.array([sample.content for _, sample in rows]),
-            tokens=np.array([sample.completion_tokens for _, sample in rows]),
-            ttft_s=np.array([ttft_s(sample) for _, sample in rows]),
-            e2el_s=np.array([e2el_s(sample) for _, sample in rows]),
-            tpot_s=np.array([tpot if tpot is not None and tpot > 0 else np.nan for tpot in tpots_s]),
-        )
+        return replace(table, tpot_s=np.where(at_once, np.nan, table.tpot_s))
+
+    def _chosen(self, run: ArmRun) -> NDArray[np.bool_]:
+        """The requests of a run that count."""
+        if self._of_class is None:
+            return np.ones(len(run.samples), dtype=np.bool_)
+        of_class: NDArray[np.bool_] = run.table.classes == self._of_class
+        return of_class
 
     def pairs(self, quantity: RequestQuantity) -> Pairs:
         """Requests for which the quantity is defined in both arms, paired by round and place in the plan.
@@ -166,7 +195,7 @@ class Evidence:
         )
         defined = (base_s[left] > 0) & (spec_s[right] > 0)
         left, right = left[defined], right[defined]
-        attempted = max(sum(len(run.samples) for run in self.comparison.arm(arm)) for arm in ARMS)
+        attempted = max(sum(int(self._chosen(run).sum()) for run in self.comparison.arm(arm)) for arm in ARMS)
         if not len(left):
             raise CannotMeasure(
                 f"no request has a {quantity.upper()} in both arms",
@@ -223,19 +252,22 @@ class Evidence:
 
     @functools.cached_property
     def _chunks(self) -> ChunkTable:
-        return chunk_table([sample for run in self.comparison.arm("specdec") for sample in run.successes])
+        return chunks_of_successes([run.table for run in self.comparison.arm("specdec")])
 
     @functools.cached_property
     def contributions(self) -> Contributions | None:
         """What each prompt contributed to acceptance; None where nothing tells."""
-        samples = [sample for run in self.comparison.arm("specdec") for sample in run.successes]
-        return contributions(samples, numbered(self.units(self.spec)), self._chunks, self.counters)
+        return contributions(self._stats, numbered(self.units(self.spec)), self._chunks, self.counters)
 
     @functools.cached_property
     def by_request(self) -> Contributions | None:
         """What each request of the speculating server contributed, in their order; None where nothing tells."""
-        samples = [sample for run in self.comparison.arm("specdec") for sample in run.successes]
-        return contributions(samples, np.arange(len(samples)), self._chunks, self.counters)
+        return contributions(self._stats, np.arange(len(self._stats)), self._chunks, self.counters)
+
+    @functools.cached_property
+    def _stats(self) -> list[RequestSpecStats | None]:
+        tables = [run.table for run in self.comparison.arm("specdec")]
+        return [one for table in tables for one, ok in zip(table.column("spec"), table.ok, strict=True) if ok]
 
     def throughput(self, arm: Arm) -> tuple[float | None, ...]:
         """Tokens per second of each run of an arm; None for one without a steady window, or where another tool kept no times of chunks."""
@@ -248,8 +280,7 @@ class Evidence:
 
     @property
     def _chunks_with_tokens(self) -> ChunkTable:
-        runs = self.comparison.arm("specdec")
-        if any(sample.chunk_tokens is None for run in runs for sample in run.successes):
+        if not self._chunks.told:
             raise CannotMeasure(
                 "ITL needs the number of tokens in every chunk, and the server sent no token ids",
                 remedy="Use chunk_gap_* for smoothness or tpot_* for speed, or a vLLM that knows return_token_ids.",

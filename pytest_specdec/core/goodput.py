@@ -9,21 +9,24 @@ import numpy as np
 from pytest_specdec.core.errors import CannotMeasure
 from pytest_specdec.core.intervals import Interval, effective_size, t_over, widest, wilson, wilson_needs
 from pytest_specdec.core.limits import requests_needed
-from pytest_specdec.core.metrics import e2el_s, tpot_s, ttft_s
 from pytest_specdec.core.tables import grid, numbered
 from pytest_specdec.core.verdict import Estimate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from numpy.typing import NDArray
+
     from pytest_specdec.core.evidence import Evidence
-    from pytest_specdec.core.samples import Arm, RequestSample
+    from pytest_specdec.core.intervals import Floats
+    from pytest_specdec.core.run_table import RunTable
+    from pytest_specdec.core.samples import Arm
     from pytest_specdec.core.verdict import Requirement
 
-_LIMITED: Mapping[str, Callable[[RequestSample], float | None]] = {
-    "ttft_ms": ttft_s,
-    "tpot_ms": tpot_s,
-    "e2el_ms": e2el_s,
+_LIMITED: Mapping[str, Callable[[RunTable], Floats]] = {
+    "ttft_ms": lambda table: table.ttft_s,
+    "tpot_ms": lambda table: table.tpot_s,
+    "e2el_ms": lambda table: table.e2el_s,
 }
 
 
@@ -100,10 +103,9 @@ def _share(evidence: Evidence, requirement: Requirement, arm: Arm, level: float)
     if not any(run.samples for run in runs):
         raise CannotMeasure(f"{requirement.objective}: no request was sent to the {arm} server")
     limits = dict(requirement.options)
-    rows = [(run.round, sample.content, is_good(sample, limits)) for run in runs for sample in run.samples]
-    rounds = numbered(evidence.moment(np.array([one for one, _, _ in rows])))
-    prompts = numbered([one for _, one, _ in rows])
-    good = np.array([float(one) for _, _, one in rows])
+    rounds = numbered(evidence.moment(np.repeat([run.round for run in runs], [len(run.samples) for run in runs])))
+    prompts = numbered(np.concatenate([run.table.content for run in runs]))
+    good = np.concatenate([are_good(run.table, limits) for run in runs]).astype(np.float64)
     share = float(good.mean())
     per_round = np.bincount(rounds, weights=good) / np.bincount(rounds)
     worth = effective_size(grid(good, rounds, prompts), grid(np.ones(len(good)), rounds, prompts), level)
@@ -114,22 +116,22 @@ def _share(evidence: Evidence, requirement: Requirement, arm: Arm, level: float)
     return share, worth, interval
 
 
-def is_good(sample: RequestSample, limits: Mapping[str, float]) -> bool:
-    """Whether a request succeeded within all limits (``ttft_ms``, ``tpot_ms``, ``e2el_ms``).
+def are_good(table: RunTable, limits: Mapping[str, float]) -> NDArray[np.bool_]:
+    """Whether each request succeeded within all limits (``ttft_ms``, ``tpot_ms``, ``e2el_ms``).
 
     An answer of one token has no TPOT and cannot break a limit on it.
     """
-    if sample.error is not None:
-        return False
-    values = ((_LIMITED[name](sample), limit) for name, limit in limits.items())
-    return all(value is None or 1000 * value <= limit for value, limit in values)
+    good: NDArray[np.bool_] = table.ok.copy()
+    for name, limit in limits.items():
+        good &= ~(1000 * _LIMITED[name](table) > limit)
+    return good
 
 
 def good_requests_per_s(evidence: Evidence, requirement: Requirement, arm: Arm) -> float:
     """Goodput as ``vllm bench serve`` prints it: good requests per second of the windows."""
     runs = evidence.comparison.arm(arm)
     limits = dict(requirement.options)
-    return sum(is_good(sample, limits) for run in runs for sample in run.samples) / sum(run.duration_s for run in runs)
+    return int(sum(are_good(run.table, limits).sum() for run in runs)) / sum(run.duration_s for run in runs)
 
 
 def _attempted(evidence: Evidence, arm: Arm) -> int:

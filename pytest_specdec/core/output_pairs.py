@@ -27,7 +27,7 @@ class Answers:
     given: Given
     round: int
     """Of the timed rounds; the number of the pass for the others."""
-    samples: tuple[RequestSample, ...]
+    samples: Sequence[RequestSample]
 
     @property
     def complete(self) -> bool:

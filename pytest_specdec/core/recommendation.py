@@ -8,10 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+
 from pytest_specdec.core.advice import shown, with_interval
 from pytest_specdec.core.degenerate import ORDINARY, defects_of
 from pytest_specdec.core.judge import Figures, outcome_of
-from pytest_specdec.core.metrics import e2el_s
 from pytest_specdec.core.objectives import REGISTRY
 from pytest_specdec.core.outputs import divergences
 from pytest_specdec.core.procedure import Thresholds
@@ -184,7 +185,7 @@ def in_flight(one: Comparison) -> float:
     if one.load.concurrency is not None:
         return one.load.concurrency
     runs = one.arm("baseline")
-    busy_s = sum(e2el_s(sample) for run in runs for sample in run.successes if sample.token_times_s)
+    busy_s = float(sum(np.nansum(run.table.e2el_s[run.table.ok]) for run in runs))
     return busy_s / max(sum(run.duration_s for run in runs), 1e-9)
 
 

@@ -81,13 +81,13 @@ def _rows_adapter() -> TypeAdapter[tuple[RequestSample, ...]]:
     return TypeAdapter(tuple[RequestSample, ...])
 
 
-def samples_taken_out(data: Mapping[str, Any], where: str = "") -> dict[str, list[tuple[RequestSample, ...]]]:
+def samples_taken_out(data: Mapping[str, Any], where: str = "") -> dict[str, list[Sequence[RequestSample]]]:
     """The samples of every run of every comparison; the data keeps runs without any.
 
     Raises:
         ResultFileError: They are damaged.
     """
-    taken: dict[str, list[tuple[RequestSample, ...]]] = {}
+    taken: dict[str, list[Sequence[RequestSample]]] = {}
     for place, run in _runs(data):
         columns, run["samples"] = run.get("samples"), []
         try:

@@ -9,17 +9,22 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import functools
 import itertools
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, overload
 
 from pytest_specdec.core.answer_form import AnswerForm
 from pytest_specdec.core.samples import RequestSample, RequestSpecStats
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     import numpy as np
+    from numpy.typing import NDArray
+
+    from pytest_specdec.core.intervals import Ints
 
 _SEVERAL = {
     "token_times_s": "<f8",
@@ -56,14 +61,8 @@ def columns_of(samples: Sequence[RequestSample]) -> dict[str, Any]:
 
 def _fields(samples: Sequence[RequestSample]) -> Iterator[tuple[str, Any, list[Any]]]:
     """Every field with its default and its values; those of ``spec`` as ``spec.NAME``, of ``form`` likewise."""
-    for field in dataclasses.fields(RequestSample):
-        values = [getattr(sample, field.name) for sample in samples]
-        if field.name not in _NESTED:
-            yield field.name, field.default, values
-            continue
-        for inner in _inner(field.name):
-            name = f"{field.name}.{inner.name}"
-            yield name, None, [None if one is None else getattr(one, inner.name) for one in values]
+    for name, default, _ in _expected():
+        yield name, default, list(column(samples, name))
 
 
 def _inner(name: str) -> tuple[dataclasses.Field[Any], ...]:
@@ -73,15 +72,10 @@ def _inner(name: str) -> tuple[dataclasses.Field[Any], ...]:
 def _ragged(name: str, values: Sequence[Sequence[float] | None]) -> dict[str, Any]:
     import numpy as np
 
-    counts = np.array([_NONE if one is None else len(one) for one in values], dtype=np.int64)
-    flat = np.fromiter(
-        itertools.chain.from_iterable(one for one in values if one is not None),
-        dtype=_SEVERAL[name],
-        count=int(counts.clip(0).sum()),
-    )
-    if not np.isfinite(flat).all():
-        raise Damaged(f"{name}[{int(np.argmin(np.isfinite(flat)))}]: is not finite")
-    return {"counts": counts.tolist(), "numbers": _packed(flat, _SEVERAL[name])}
+    known = _in_a_row(values, _SEVERAL[name])
+    if not np.isfinite(known.flat).all():
+        raise Damaged(f"{name}[{int(np.argmin(np.isfinite(known.flat)))}]: is not finite")
+    return {"counts": known.counts.tolist(), "numbers": _packed(known.flat, _SEVERAL[name])}
 
 
 def _packed(numbers: np.ndarray, widest: str) -> dict[str, str]:
@@ -94,8 +88,8 @@ def _packed(numbers: np.ndarray, widest: str) -> dict[str, str]:
     return {"type": kind, "base64": base64.b64encode(numbers.astype(kind).tobytes()).decode()}
 
 
-def samples_from(data: Any) -> tuple[RequestSample, ...]:
-    """Undo :func:`columns_of`; columns that this version does not know are ignored.
+def samples_from(data: Any) -> Sequence[RequestSample]:
+    """Undo :func:`columns_of`; columns that this version does not know are ignored. The samples are made when one is looked at.
 
     Raises:
         Damaged: They are not of equal length, or not what a column holds.
@@ -103,7 +97,7 @@ def samples_from(data: Any) -> tuple[RequestSample, ...]:
     requests = data.get("requests") if isinstance(data, dict) else None
     if type(requests) is not int or requests < 0:
         raise Damaged("requests: must be their number")
-    columns: dict[str, Iterable[Any]] = {}
+    columns: dict[str, Sequence[Any] | Numbers] = {}
     for name, default, kinds in _expected():
         if name in data:
             read = _unravelled if name in _SEVERAL else _checked
@@ -111,11 +105,129 @@ def samples_from(data: Any) -> tuple[RequestSample, ...]:
         elif default is dataclasses.MISSING and requests:
             raise Damaged(f"{name}: is missing")
         else:
-            columns[name] = itertools.repeat(default, requests)
-    for name in _NESTED:
-        columns[name] = _records(name, columns)
-    in_order = (columns[field.name] for field in dataclasses.fields(RequestSample))
-    return tuple(itertools.starmap(RequestSample, zip(*in_order, strict=True)))
+            columns[name] = [default] * requests
+    return _ColumnSamples(requests, columns)
+
+
+class _ColumnSamples(Sequence[RequestSample]):
+    """As good as a tuple of samples, but columns until somebody looks at a sample."""
+
+    def __init__(self, requests: int, columns: Mapping[str, Sequence[Any] | Numbers]) -> None:
+        self._requests = requests
+        self.columns = columns
+
+    @functools.cached_property
+    def _made(self) -> tuple[RequestSample, ...]:
+        columns: dict[str, Iterable[Any]] = dict(self.columns)
+        for name in _NESTED:
+            columns[name] = _records(name, self.columns)
+        in_order = (columns[field.name] for field in dataclasses.fields(RequestSample))
+        return tuple(itertools.starmap(RequestSample, zip(*in_order, strict=True)))
+
+    def __len__(self) -> int:
+        return self._requests
+
+    @overload
+    def __getitem__(self, place: int) -> RequestSample: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> tuple[RequestSample, ...]: ...
+
+    def __getitem__(self, place: int | slice) -> RequestSample | tuple[RequestSample, ...]:
+        return self._made[place]
+
+    def __iter__(self) -> Iterator[RequestSample]:
+        return iter(self._made)
+
+    def __eq__(self, other: object) -> bool:
+        return self._made == (tuple(other) if isinstance(other, _ColumnSamples) else other)
+
+    def __hash__(self) -> int:
+        return hash(self._made)
+
+    def __repr__(self) -> str:
+        return repr(self._made)
+
+
+@dataclasses.dataclass(frozen=True)
+class Numbers:
+    """A field with several numbers per request."""
+
+    counts: Ints
+    """How many each request has, -1 where the field is None; shape (requests,)."""
+    flat: NDArray[Any]
+    """All requests' numbers in a row."""
+
+    @functools.cached_property
+    def told(self) -> NDArray[np.bool_]:
+        """Whether a request has the field; shape (requests,)."""
+        told: NDArray[np.bool_] = self.counts != _NONE
+        return told
+
+    @functools.cached_property
+    def sizes(self) -> Ints:
+        """How many numbers each request has, 0 where the field is None."""
+        return self.counts.clip(0)
+
+    @functools.cached_property
+    def ends(self) -> Ints:
+        """Where each request's numbers end in the row."""
+        return self.sizes.cumsum()
+
+    def first(self, *, missing: float) -> NDArray[Any]:
+        """The first number of each request, shape (requests,); ``missing`` where it has none."""
+        return self._at(self.ends - self.sizes, missing)
+
+    def last(self, *, missing: float) -> NDArray[Any]:
+        """The last number of each request, likewise."""
+        return self._at(self.ends - 1, missing)
+
+    def of(self, chosen: NDArray[np.bool_]) -> NDArray[Any]:
+        """The numbers of some requests; ``chosen`` has shape (requests,)."""
+        import numpy as np
+
+        return self.flat if chosen.all() else self.flat[np.repeat(chosen, self.sizes)]
+
+    def _at(self, places: Ints, missing: float) -> NDArray[Any]:
+        import numpy as np
+
+        found = np.full(len(self.counts), missing)
+        some = self.sizes > 0
+        found[some] = self.flat[places[some]]
+        return found
+
+    def __iter__(self) -> Iterator[tuple[float, ...] | None]:
+        row, start = tuple(self.flat.tolist()), 0
+        for count in self.counts.tolist():
+            yield None if count == _NONE else row[start : start + count]
+            start += max(count, 0)
+
+
+def column(samples: Sequence[RequestSample], name: str) -> Sequence[Any]:
+    """A field of every sample; of a record in it as ``spec.NAME``, None where a sample has no such record."""
+    if isinstance(samples, _ColumnSamples):
+        if name in _NESTED:
+            return list(_records(name, samples.columns))
+        known = samples.columns[name]
+        return list(known) if isinstance(known, Numbers) else known
+    field, _, inner = name.partition(".")
+    values = [getattr(sample, field) for sample in samples]
+    return [None if one is None else getattr(one, inner) for one in values] if inner else values
+
+
+def numbers(samples: Sequence[RequestSample], name: str) -> Numbers:
+    """The same of a field with several numbers."""
+    if isinstance(samples, _ColumnSamples) and isinstance(known := samples.columns[name], Numbers):
+        return known
+    return _in_a_row(column(samples, name), _SEVERAL[name])
+
+
+def _in_a_row(values: Sequence[Sequence[float] | None], kind: str) -> Numbers:
+    import numpy as np
+
+    counts = np.array([_NONE if one is None else len(one) for one in values], dtype=np.int64)
+    flat = itertools.chain.from_iterable(one for one in values if one is not None)
+    return Numbers(counts, np.fromiter(flat, dtype=kind, count=int(counts.clip(0).sum())))
 
 
 def _records(name: str, columns: Mapping[str, Iterable[Any]]) -> Iterator[Any]:
@@ -162,7 +274,7 @@ def _finite(value: Any) -> bool:
     return not isinstance(value, float) or math.isfinite(value)
 
 
-def _unravelled(name: str, data: Any, requests: int, _: set[type]) -> Iterator[tuple[float, ...] | None]:
+def _unravelled(name: str, data: Any, requests: int, _: set[type]) -> Numbers:
     import numpy as np
 
     try:
@@ -177,14 +289,7 @@ def _unravelled(name: str, data: Any, requests: int, _: set[type]) -> Iterator[t
         raise Damaged(f"{name}: the counts do not add up to the numbers")
     if not np.isfinite(flat).all():
         raise Damaged(f"{name}: holds a number that is not finite")
-    return _shared_out(tuple(flat.tolist()), counts)
-
-
-def _shared_out(numbers: tuple[float, ...], counts: list[int]) -> Iterator[tuple[float, ...] | None]:
-    start = 0
-    for count in counts:
-        yield None if count == _NONE else numbers[start : start + count]
-        start += max(count, 0)
+    return Numbers(np.array(counts, dtype=np.int64), flat)
 
 
 def columns_schema(sample: Mapping[str, Any], stats: Mapping[str, Any], form: Mapping[str, Any]) -> dict[str, Any]:

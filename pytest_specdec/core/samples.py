@@ -6,8 +6,10 @@ These records are written to the result file as they are, so that a verdict can 
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence  # noqa: TC003 - pydantic resolves the annotations at run time
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pytest_specdec.core.answer_form import AnswerForm  # noqa: TC001 - pydantic resolves the annotations at run time
 from pytest_specdec.core.course import (  # noqa: TC001 - as above
@@ -19,6 +21,9 @@ from pytest_specdec.core.distributions import SampledOutputs  # noqa: TC001 - as
 from pytest_specdec.core.load_spec import LoadSpec  # noqa: TC001 - as above
 from pytest_specdec.core.outputs import Outputs  # noqa: TC001 - as above
 from pytest_specdec.core.server_facts import ServerFacts  # noqa: TC001 - as above
+
+if TYPE_CHECKING:
+    from pytest_specdec.core.run_table import RunTable
 
 Arm = Literal["baseline", "specdec"]
 ARMS: tuple[Arm, Arm] = ("baseline", "specdec")
@@ -140,7 +145,7 @@ class ArmRun:
     started_unix_s: float
     duration_s: float
     """From the start of the window to the last chunk of the last request."""
-    samples: tuple[RequestSample, ...]
+    samples: Sequence[RequestSample]
     counters: ServerCounters
     """Difference of two scrapes, both taken while no request was running."""
     client: ClientHealth
@@ -151,6 +156,13 @@ class ArmRun:
     def successes(self) -> tuple[RequestSample, ...]:
         """The requests that completed."""
         return tuple(sample for sample in self.samples if sample.error is None)
+
+    @functools.cached_property
+    def table(self) -> RunTable:
+        """All requests as arrays."""
+        from pytest_specdec.core.run_table import RunTable
+
+        return RunTable(self.samples)
 
 
 @dataclass(frozen=True)

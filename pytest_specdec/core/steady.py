@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bisect
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +9,8 @@ import numpy as np
 if TYPE_CHECKING:
     from pytest_specdec.core.intervals import Floats
     from pytest_specdec.core.load_spec import LoadSpec
-    from pytest_specdec.core.samples import Arm, ArmRun, Comparison, RequestSample
+    from pytest_specdec.core.run_table import RunTable
+    from pytest_specdec.core.samples import Arm, ArmRun, Comparison
 
 KEPT_UP = 0.95
 """From this share of the offered rate on, a server kept up with it."""
@@ -23,16 +23,18 @@ def steady_window(run: ArmRun, load: LoadSpec) -> tuple[float, float] | None:
     are still being filled) to the moment when the last request is sent (after it, finished ones are not replaced).
     At a request rate, which only matters when arrivals saturate the server: from the first completion to the last arrival.
     """
-    samples = sorted(run.successes, key=lambda sample: sample.sent_s)
-    if not samples:
+    table = run.table
+    ok = np.flatnonzero(table.ok)
+    if not len(ok):
         return None
+    in_order = ok[np.argsort(table.sent_s[ok], kind="stable")]
     if load.concurrency is None:
-        start = min(sample.token_times_s[-1] for sample in samples)
+        start = float(table.last_s[ok].min())
     else:
-        if len(samples) < 2 * load.concurrency:
+        if len(ok) < 2 * load.concurrency:
             return None
-        start = max(sample.token_times_s[0] for sample in samples[: load.concurrency])
-    end = samples[-1].sent_s
+        start = float(table.first_s[in_order[: load.concurrency]].max())
+    end = float(table.sent_s[in_order[-1]])
     return (start, end) if end > start else None
 
 
@@ -42,21 +44,25 @@ def output_throughput(run: ArmRun, load: LoadSpec) -> float | None:
     if window is None:
         return None
     start, end = window
-    return sum(_tokens_between(sample, start, end) for sample in run.successes) / (end - start)
+    return float(sum(_tokens_between(run.table, start, end)[run.table.ok].tolist())) / (end - start)
 
 
-def _tokens_between(sample: RequestSample, start: float, end: float) -> float:
-    """Tokens of the chunks in ``(start, end]``; where chunks do not tell theirs, those after the first share evenly."""
-    times_s, tokens = sample.token_times_s, sample.completion_tokens
-    first, last = bisect.bisect_right(times_s, start), bisect.bisect_right(times_s, end)
-    if last - first == len(times_s):
-        return tokens
-    if sample.chunk_tokens is not None:
-        return sum(sample.chunk_tokens[first:last])
-    if first == last:
-        return 0.0
-    later = (tokens - 1) / (len(times_s) - 1)
-    return (last - first) * later + (1 - later if first == 0 else 0.0)
+def _tokens_between(table: RunTable, start: float, end: float) -> Floats:
+    """Tokens of each request's chunks in ``(start, end]``; where chunks do not tell theirs, those after the first share evenly."""
+    times, requests = table.times, len(table.ok)
+    inside = (times.flat > start) & (times.flat <= end)
+    of_chunk = np.repeat(np.arange(requests), times.sizes)[inside]
+    chunks = np.bincount(of_chunk, minlength=requests)
+    each = (table.tokens - 1) / np.maximum(times.sizes - 1, 1)
+    with_first = (table.first_s > start) & (table.first_s <= end)
+    tokens = np.where(chunks > 0, chunks * each + np.where(with_first, 1 - each, 0.0), 0.0)
+    told = table.ok & table.chunk_tokens.told
+    if told.any():
+        inside_told = inside[np.repeat(told, times.sizes)]
+        told_tokens = table.chunk_tokens.of(told)[inside_told]
+        of_told = np.repeat(np.flatnonzero(told), times.sizes[told])[inside_told]
+        tokens = np.where(told, np.bincount(of_told, weights=told_tokens, minlength=requests), tokens)
+    return np.where(chunks == times.sizes, table.tokens, tokens)
 
 
 def keeps_up(comparison: Comparison, arm: Arm) -> bool:
@@ -73,10 +79,10 @@ def completed_per_arrival(run: ArmRun) -> float:
     Both rates are slopes of a straight line through all sorted times, so the first wait and the final drain do not count: an
     arm that answers everything a second late still keeps up.
     """
-    samples = [sample for sample in run.successes if sample.due_s is not None]
-    due_s = np.sort([sample.due_s for sample in samples if sample.due_s is not None])
-    done_s = np.sort([sample.token_times_s[-1] for sample in samples])
-    if len(samples) < 2:  # noqa: PLR2004 - one arrival has no rate, and cannot saturate anything
+    table = run.table
+    planned = table.ok & ~np.isnan(table.due_s)
+    due_s, done_s = np.sort(table.due_s[planned]), np.sort(table.last_s[planned])
+    if len(due_s) < 2:  # noqa: PLR2004 - one arrival has no rate, and cannot saturate anything
         return 1.0
     return _seconds_per_request(due_s) / _seconds_per_request(done_s)
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from pytest_specdec.core.errors import DisturbedMeasurement, InvalidMeasurement
-from pytest_specdec.core.metrics import chunk_gaps_s, decode_span_s, e2el_s, ttft_s
+from pytest_specdec.core.metrics import chunk_gaps_s, decode_span_s
 
 if TYPE_CHECKING:
     from pytest_specdec.core.load_spec import LoadSpec
@@ -40,16 +42,18 @@ def check_stream(run: ArmRun) -> None:
 
 
 def _check_unbuffered(run: ArmRun) -> None:
-    long = [sample for sample in run.successes if sample.completion_tokens >= LONG_ANSWER]
-    written_at_once = sum(decode_span_s(sample) < BUFFERED_SHARE * e2el_s(sample) for sample in long)
-    if 2 * written_at_once <= len(long):
+    table = run.table
+    long = table.ok & (table.tokens >= LONG_ANSWER)
+    answers = int(long.sum())
+    written_at_once = int((long & (table.decode_span_s < BUFFERED_SHARE * table.e2el_s)).sum())
+    if 2 * written_at_once <= answers:
         return
     server_ttft_s = _server_mean(run.counters.ttft_sum_s, run.counters.ttft_count)
-    client_ttft_s = statistics.fmean(ttft_s(sample) for sample in run.successes)
+    client_ttft_s = float(table.ttft_s[table.ok].mean())
     if server_ttft_s is not None and client_ttft_s <= 2 * server_ttft_s:
         return  # short answers after a long prefill, or a long queue: the server says so too
     raise InvalidMeasurement(
-        f"{run.arm}: the stream was buffered: in {written_at_once} of {len(long)} answers all tokens arrive within the last "
+        f"{run.arm}: the stream was buffered: in {written_at_once} of {answers} answers all tokens arrive within the last "
         f"{BUFFERED_SHARE:.0%} of the latency",
         remedy="Connect to vLLM itself, without a proxy that buffers; check --stream-interval.",
     )
@@ -58,10 +62,10 @@ def _check_unbuffered(run: ArmRun) -> None:
 def _check_server_tpot(run: ArmRun) -> None:
     """Means of the same thing: vLLM divides by all tokens but one, and counts an answer of one token as 0."""
     server_s = _server_mean(run.counters.tpot_sum_s, run.counters.tpot_count)
-    successes = run.successes
-    if server_s is None or run.counters.tpot_count != len(successes):
+    table = run.table
+    if server_s is None or run.counters.tpot_count != table.ok.sum():
         return
-    client_s = sum(decode_span_s(one) / max(one.completion_tokens - 1, 1) for one in successes) / len(successes)
+    client_s = float((table.decode_span_s / np.maximum(table.tokens - 1, 1))[table.ok].mean())
     if abs(client_s - server_s) > TPOT_TOLERANCE * server_s + TPOT_SLACK_S:
         raise DisturbedMeasurement(
             f"round {run.round + 1}, {run.arm}: this client saw a mean TPOT of {1000 * client_s:.2f} ms, the server itself "
@@ -101,7 +105,7 @@ def check_sources(run: ArmRun, k: int | None) -> None:
         or steps is None
         or generated is None
         or finished is None
-        or len(run.successes) < len(run.samples)
+        or not run.table.ok.all()
     ):
         return
     delivered = generated - finished - steps
@@ -112,8 +116,8 @@ def check_sources(run: ArmRun, k: int | None) -> None:
             f"{finished} requests in {steps} decode steps speak of {delivered} to {delivered + k * finished}",
             remedy="This version may count steps in another way, or something else uses the server: see docs/statistics.md.",
         )
-    told = [sample.spec for sample in run.samples if sample.spec is not None]
-    in_requests = sum(one.accepted_tokens for one in told)
+    told = [one for one in run.table.column("spec.accepted_tokens") if one is not None]
+    in_requests = sum(told)
     if len(told) == len(run.samples) and abs(in_requests - accepted) > slack:
         raise InvalidMeasurement(
             f"round {run.round + 1}, {run.arm}: the server counted {accepted} accepted tokens in all, and {in_requests} in its "

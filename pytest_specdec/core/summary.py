@@ -124,7 +124,7 @@ def _counts_drafts(evidence: Evidence) -> bool:
 def _arm(comparison: Comparison, arm: Arm, tpot_s: float | None, evidence: Evidence) -> ArmSummary:
     runs = comparison.arm(arm)
     requests = sum(len(run.samples) for run in runs)
-    successes = sum(len(run.successes) for run in runs)
+    successes = sum(int(run.table.ok.sum()) for run in runs)
     try:
         ttft_s = (evidence.base if arm == "baseline" else evidence.spec).ttft_s
         ttft_p95_s = float(np.quantile(ttft_s, 0.95))

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from pytest_specdec.core.acceptance import inconsistencies
 from pytest_specdec.core.errors import InvalidMeasurement, RequestsFailed
 from pytest_specdec.core.request_failures import remedy_for
@@ -18,6 +20,7 @@ from pytest_specdec.core.stream_validity import check_client, check_devices, che
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from pytest_specdec.core.run_table import RunTable
     from pytest_specdec.core.samples import ArmRun, Comparison
 
 _SELDOM = 0.05
@@ -79,9 +82,9 @@ def verification_of(speculative_config: Mapping[str, object]) -> str | None:
 
 
 def _check_failures(runs: Sequence[ArmRun], comparison: Comparison) -> None:
-    failed = [sample for run in runs for sample in run.samples if sample.error is not None]
-    if not failed:
+    if all(run.table.ok.all() for run in runs):
         return
+    failed = [sample for run in runs for sample in run.samples if sample.error is not None]
     load = comparison.load
     # The share is one of the planned rounds, so a single failure in the first of them does not end a tolerant run.
     planned = max(sum(len(run.samples) for run in runs), load.rounds * load.num_requests)
@@ -104,21 +107,23 @@ def _tolerating(share: float) -> str:
 def _check_complete(run: ArmRun, comparison: Comparison) -> None:
     where = _where(run)
     planned = comparison.load.num_requests
-    if len(run.samples) != planned or len({sample.index for sample in run.samples}) != planned:
+    table = run.table
+    if len(run.samples) != planned or len(np.unique(table.index)) != planned:
         raise InvalidMeasurement(
             f"{where}: {len(run.samples)} requests were sent instead of the planned {planned}",
             remedy="The run was cut short; measure it again.",
         )
-    successes = run.successes
-    for sample in successes:
-        if not sample.token_times_s or sample.completion_tokens < 1:
-            raise InvalidMeasurement(
-                f"{where}: request {sample.index} succeeded with {sample.completion_tokens} tokens in "
-                f"{len(sample.token_times_s)} chunks",
-                remedy="A server that answers without tokens serves something else; look into its log.",
-            )
-    told = sum(sum(sample.chunk_tokens) for sample in successes if sample.chunk_tokens is not None)
-    counted = sum(sample.completion_tokens for sample in successes if sample.chunk_tokens is not None)
+    without = table.ok & ((table.times.sizes < 1) | (table.tokens < 1))
+    if without.any():
+        first = int(without.argmax())
+        raise InvalidMeasurement(
+            f"{where}: request {table.index[first]} succeeded with {table.tokens[first]} tokens in "
+            f"{table.times.sizes[first]} chunks",
+            remedy="A server that answers without tokens serves something else; look into its log.",
+        )
+    known = table.ok & table.chunk_tokens.told
+    told = int(table.chunk_tokens.of(known).sum(dtype=np.int64))
+    counted = int(table.tokens[known].sum())
     if abs(told - counted) > 0.01 * counted:
         raise InvalidMeasurement(
             f"{where}: the streams carried {told} token ids, but the server's usage says {counted} tokens",
@@ -190,9 +195,9 @@ def _check_counters(run: ArmRun, comparison: Comparison) -> None:
 
 def _check_traffic(run: ArmRun) -> None:
     """What the server generated is what this client received, but for what failed requests had got before they failed."""
-    successes = run.successes
-    failed = len(run.samples) - len(successes)
-    received = sum(sample.completion_tokens for sample in successes)
+    succeeded = int(run.table.ok.sum())
+    failed = len(run.samples) - succeeded
+    received = int(run.table.tokens[run.table.ok].sum())
     generated, finished = run.counters.generation_tokens, run.counters.finished_requests
     remedy = "Does somebody else use this server? Nothing but the gate may, while it measures."
     if generated is not None and (generated < received or (not failed and generated != received)):
@@ -200,7 +205,7 @@ def _check_traffic(run: ArmRun) -> None:
             f"{_where(run)}: the server counted {generated} generated tokens, this client received {received}",
             remedy=remedy,
         )
-    if finished is not None and not len(successes) <= finished <= len(run.samples):
+    if finished is not None and not succeeded <= finished <= len(run.samples):
         raise InvalidMeasurement(
             f"{_where(run)}: the server finished {finished} requests, this client sent {len(run.samples)}, "
             f"of which {failed} failed",
@@ -210,8 +215,7 @@ def _check_traffic(run: ArmRun) -> None:
 
 def _check_same_work(comparison: Comparison) -> None:
     for base, spec in zip(comparison.arm("baseline"), comparison.arm("specdec"), strict=False):
-        plans = [{sample.index: (sample.prompt, sample.due_s) for sample in run.samples} for run in (base, spec)]
-        if base.round != spec.round or plans[0] != plans[1]:
+        if base.round != spec.round or not _same_plan(base.table, spec.table):
             raise InvalidMeasurement(
                 f"round {base.round + 1}: the arms did not get the same requests",
                 remedy="Both arms must answer the same plan; measure again.",
@@ -222,6 +226,15 @@ def _check_same_work(comparison: Comparison) -> None:
                 f"round {base.round + 1}: only the {with_reset} arm had its prefix cache reset before it",
                 remedy="Switch prefix caching off on both sides: serve: {enable_prefix_caching: false}.",
             )
+
+
+def _same_plan(base: RunTable, spec: RunTable) -> bool:
+    orders = [np.argsort(table.index, kind="stable") for table in (base, spec)]
+    columns = ((base.index, spec.index), (base.prompt, spec.prompt), (base.due_s, spec.due_s))
+    return all(
+        np.array_equal(ours[orders[0]], theirs[orders[1]], equal_nan=ours.dtype == np.float64)
+        for ours, theirs in columns
+    )
 
 
 def _check_drafted(comparison: Comparison) -> None:
@@ -244,10 +257,11 @@ def _check_drafted(comparison: Comparison) -> None:
 def _check_fresh(comparison: Comparison) -> None:
     if not comparison.plan_is_fresh:
         return
-    prompts = [sample.prompt for run in comparison.arm("specdec") for sample in run.samples]
-    if len(set(prompts)) < len(prompts):
+    prompts = np.concatenate([run.table.prompt for run in comparison.arm("specdec")])
+    different = len(np.unique(prompts))
+    if different < len(prompts):
         raise InvalidMeasurement(
-            f"{len(prompts) - len(set(prompts))} prompts were sent to the speculating server before, which replays answers "
+            f"{len(prompts) - different} prompts were sent to the speculating server before, which replays answers "
             "that it remembers",
             remedy="Provide more prompts, or set suffix_decoding_max_cached_requests to 0.",
         )

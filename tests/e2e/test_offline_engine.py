@@ -54,7 +54,9 @@ def test_engine_and_server_accept_alike_and_nothing_is_left(make_project: Callab
     by_engine = run_planned(config, "specdec", planned(workload, LOAD), LOAD, directory=project.folder / "engine")
 
     samples = by_server.successes
-    known = contributions(samples, np.arange(len(samples)), chunk_table(samples), by_server.counters)
+    known = contributions(
+        [sample.spec for sample in samples], np.arange(len(samples)), chunk_table(samples), by_server.counters
+    )
     assert known is not None
     _, interval = ratio_over_prompts(known.accepted, known.drafts, 0.95)
     length = acceptance_of(by_engine.counters).acceptance_length
