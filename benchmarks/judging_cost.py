@@ -34,7 +34,6 @@ VALUES: dict[str, object] = {
     "max_regression": {"tpot": 0.5, "acceptance_length": 0.5, "tpot_gain": 0.5},
 }
 """What is asked of objectives that take no plain number; the others are asked for 0.5."""
-OF_SWEEPS = "sweep"
 
 
 def main() -> int:
@@ -48,9 +47,13 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--step", choices=("write", *STEPS), help=argparse.SUPPRESS)
     parser.add_argument("--file", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--answers", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.step == "write":
-        write(options.file, rounds=options.rounds, requests=options.requests, tokens=options.tokens)
+        write(
+            options.file,
+            made_up(rounds=options.rounds, requests=options.requests, tokens=options.tokens, answers=options.answers),
+        )
         return 0
     if options.step:
         print(json.dumps(STEPS[options.step](options.file)))
@@ -67,7 +70,8 @@ def main() -> int:
         for step, (rounds, requests) in sizes.items():
             file = files.setdefault((rounds, requests), Path(name, f"{rounds}x{requests}.json"))
             if not file.exists():
-                words = ["--rounds", str(rounds), "--requests", str(requests), "--tokens", str(options.tokens)]
+                words = ["--answers"] if step == "judge" else []
+                words += ["--rounds", str(rounds), "--requests", str(requests), "--tokens", str(options.tokens)]
                 in_own_process("write", file, words)
             runs = [json.loads(in_own_process(step, file)) for _ in range(options.repeats)]
             figures[step] = median_of(runs) | {"requests": 2 * rounds * requests, "file_mib": file.stat().st_size / MIB}
@@ -108,54 +112,69 @@ def print_table(figures: dict[str, dict[str, float]]) -> bool:
     return missed
 
 
-def requirements() -> list[Requirement]:
-    """Every objective that one measurement can be judged by."""
+def requirements(comparison: Comparison) -> list[Requirement]:
+    """Every objective that a measurement can be judged by."""
     from pytest_specdec.core.objectives import REGISTRY
 
+    without = {"sweep"} | ({"outputs"} if comparison.outputs is None else set())
     return [
         requirement
         for objective in REGISTRY.values()
-        if objective.kind != OF_SWEEPS
+        if objective.kind not in without
         for requirement in objective.parse(VALUES.get(objective.name, 0.5 if objective.unit != "tokens" else 1.5))
     ]
 
 
-def write(file: Path, *, rounds: int, requests: int, tokens: int) -> None:
+def write(file: Path, comparison: Comparison) -> None:
     """A result file with one gate, judged."""
     from pytest_specdec.core.results import GateRecord, ResultDocument
     from pytest_specdec.reporting.result_file import write_result
 
-    comparison = made_up(rounds=rounds, requests=requests, tokens=tokens)
     gate = GateRecord("test_large.py::test_gate", "eagle3", "failed", "large", judged(comparison))
     write_result(
         ResultDocument(created_unix_s=0.0, environment={}, comparisons={"large": comparison}, gates=(gate,)), file
     )
 
 
-def made_up(*, rounds: int, requests: int, tokens: int) -> Comparison:
-    """A valid measurement of two classes of prompts, noisy, with answers compared and all that objectives ask about servers."""
+def made_up(*, rounds: int, requests: int, tokens: int, answers: bool) -> Comparison:
+    """A valid measurement of two classes of prompts, noisy, with what objectives ask about servers.
+
+    Args:
+        rounds: Of both servers.
+        requests: A round, of each server.
+        tokens: Of every answer.
+        answers: Whether answers were compared, too.
+    """
     from pytest_specdec.core.answer_form import AnswerForm
     from pytest_specdec.core.samples import DeviceReading
     from pytest_specdec.core.server_facts import ServerFacts
     from tests.core.class_builder import two_classes
-    from tests.core.comparison_builder import change_samples
+    from tests.core.comparison_builder import change_runs, change_samples
     from tests.core.output_builder import outputs_of
 
     def looked_at(sample: RequestSample) -> RequestSample:
         return replace(sample, form=AnswerForm(repeated_share=0.1, blank=False, damaged=False))
 
     comparison = two_classes(
-        code=requests // 2, chat=requests - requests // 2, rounds=rounds, tokens=tokens, noise=0.05, prompt_spread=0.1, round_drift=0.02
+        code=requests // 2,
+        chat=requests - requests // 2,
+        rounds=rounds,
+        tokens=tokens,
+        noise=0.05,
+        prompt_spread=0.1,
+        round_drift=0.02,
     )
-    facts = {arm: ServerFacts(effective={"KV cache tokens": size}) for arm, size in (("baseline", "100,000"), ("specdec", "90,000"))}
-    readings = (DeviceReading(0, server_memory_gib=20.0),)
-    load = replace(comparison.load, ignore_eos=True, max_tokens=tokens, rounds=min(4, rounds), max_rounds=rounds)
+    cache_tokens = {"baseline": "100,000", "specdec": "90,000"}
+    devices = (DeviceReading(0, server_memory_gib=20.0),)
+    noise = dict.fromkeys(range(0, requests, 10), 0.2)
     return replace(
-        change_samples(comparison, looked_at),
-        load=load,
-        runs=tuple(replace(run, devices=readings) for run in change_samples(comparison, looked_at).runs),
-        servers=tuple(replace(server, facts=facts[server.arm]) for server in comparison.servers),
-        outputs=outputs_of(prompts=requests, rounds=rounds, noise=dict.fromkeys(range(0, requests, 10), 0.2)),
+        change_runs(change_samples(comparison, looked_at), lambda run: replace(run, devices=devices)),
+        load=replace(comparison.load, ignore_eos=True, max_tokens=tokens, rounds=min(4, rounds), max_rounds=rounds),
+        servers=tuple(
+            replace(server, facts=ServerFacts(effective={"KV cache tokens": cache_tokens[server.arm]}))
+            for server in comparison.servers
+        ),
+        outputs=outputs_of(prompts=requests, rounds=rounds, noise=noise) if answers else None,
     )
 
 
@@ -164,7 +183,7 @@ def judged(comparison: Comparison) -> tuple[Verdict, ...]:
     from pytest_specdec.core.judge import judge
     from pytest_specdec.core.saved import Saved
 
-    return judge(comparison, requirements(), saved_for=lambda now: Saved("itself", now))
+    return judge(comparison, requirements(comparison), saved_for=lambda now: Saved("itself", now))
 
 
 def measure_judging(file: Path) -> dict[str, float]:
@@ -187,7 +206,9 @@ def measure_report(file: Path) -> dict[str, float]:
 
 def measure_show(file: Path) -> dict[str, float]:
     """The whole command, Python's start included."""
-    process = subprocess.Popen([sys.executable, "-m", "pytest_specdec.cli", "show", str(file)], stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pytest_specdec.cli", "show", str(file)], stdout=subprocess.DEVNULL
+    )
     started_s = time.perf_counter()
     _, status, usage = os.wait4(process.pid, 0)
     wall_s = time.perf_counter() - started_s

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pytest_specdec.core.intervals import Floats, Ints
+    from pytest_specdec.core.intervals import Floats
     from pytest_specdec.core.samples import RequestSample
 
 
@@ -26,32 +27,33 @@ class ChunkTable:
     tokens: Floats
     """Tokens in the chunk. Where the server sent no ids, those after the first are spread evenly: good enough to place them
     in time, not for ITL."""
-    request: Ints
+    request: NDArray[np.int32]
     """Row of the request."""
     told: bool = True
     """Whether the server sent the ids of every request."""
 
-    @property
+    @functools.cached_property
     def first(self) -> NDArray[np.bool_]:
         """True at each request's first chunk."""
         changes: NDArray[np.bool_] = np.diff(self.request, prepend=-1) != 0
         return changes
 
-    def gaps(self) -> tuple[Floats, Ints]:
+    def gaps(self) -> tuple[Floats, NDArray[np.int32]]:
         """Seconds between neighbouring chunks of a request, and the row of that request."""
         later = np.flatnonzero(~self.first)
         return self.time_s[later] - self.time_s[later - 1], self.request[later]
 
-    def itl(self) -> tuple[Floats, Ints]:
+    def itl(self) -> tuple[Floats, NDArray[np.int32]]:
         """Token-normalised gaps: one that carries ``q`` tokens counts as ``q`` values of gap / ``q``.
 
         A chunk without a token of its own (it only ends the answer) belongs to the gap of the next one.
         """
         kept = np.flatnonzero(self.first | (self.tokens > 0))
-        time_s, request, tokens = self.time_s[kept], self.request[kept], self.tokens[kept].astype(np.int64)
+        time_s, request = self.time_s[kept], self.request[kept]
         later = np.flatnonzero(np.diff(request) == 0) + 1
-        per_token = (time_s[later] - time_s[later - 1]) / tokens[later]
-        return np.repeat(per_token, tokens[later]), np.repeat(request[later], tokens[later])
+        tokens = self.tokens[kept[later]].astype(np.int32)
+        per_token = (time_s[later] - time_s[later - 1]) / tokens
+        return np.repeat(per_token, tokens), np.repeat(request[later], tokens)
 
 
 def chunk_table(samples: Sequence[RequestSample]) -> ChunkTable:
@@ -69,7 +71,7 @@ def _chunks_of(parts: Sequence[tuple[RunTable, NDArray[np.bool_]]]) -> ChunkTabl
     return ChunkTable(
         time_s=np.concatenate([table.times.of(chosen) for table, chosen in parts]),
         tokens=np.concatenate([_tokens_per_chunk(table, chosen) for table, chosen in parts]),
-        request=np.repeat(np.arange(len(counts)), counts),
+        request=np.repeat(np.arange(len(counts), dtype=np.int32), counts),
         told=all(bool(table.chunk_tokens.told[chosen].all()) for table, chosen in parts),
     )
 

@@ -53,7 +53,7 @@ class Evidence:
         self.level = level
         self._saved_for = saved_for
         self._of_class = of_class
-        self._values: dict[Quantity, Values] = {}
+        self._latest: tuple[Quantity, Values] | None = None
         self._pairs: dict[RequestQuantity, Pairs] = {}
         self._throughput: dict[Arm, tuple[float | None, ...]] = {}
 
@@ -215,12 +215,14 @@ class Evidence:
         Raises:
             CannotMeasure: It is defined for no request, or the server did not say what it needs.
         """
-        if quantity not in self._values:
-            self._values[quantity] = self._pooled(quantity)
-        return self._values[quantity]
+        if self._latest is None or self._latest[0] != quantity:
+            self._latest = None  # before the next one is made: those of chunks and tokens are large
+            self._latest = quantity, self._pooled(quantity)
+        return self._latest[1]
 
     def _pooled(self, quantity: Quantity) -> Values:
         table = self.spec
+        row: NDArray[np.integer]
         if quantity in ("itl", "chunk_gap"):
             value, row = self._chunks.gaps() if quantity == "chunk_gap" else self._chunks_with_tokens.itl()
             excluded = len(table.round) - len(np.unique(row))
@@ -235,9 +237,10 @@ class Evidence:
             )
         return Values(
             value=value,
-            round=numbered(self.moment(table.round))[row],
-            prompt=numbered(table.prompt)[row],
-            unit=numbered(self.units(table))[row],
+            request=row,
+            round=numbered(self.moment(table.round)),
+            prompt=numbered(table.prompt),
+            unit=numbered(self.units(table)),
             excluded=excluded,
         )
 

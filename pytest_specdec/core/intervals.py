@@ -141,20 +141,34 @@ def _two_way_bootstrap(numerator: Floats, denominator: Floats, level: float) -> 
     if prompts < 2 and rounds < 2:  # noqa: PLR2004 - nothing to resample
         return None
     of_rounds, of_prompts = resampling_counts(rounds, 1), resampling_counts(prompts, 2)
-    sums = np.einsum("bp,bp->b", of_rounds @ numerator, of_prompts)
-    weights = np.einsum("bp,bp->b", of_rounds @ denominator, of_prompts)
+    sums, weights = (resampled_sums(cells, of_rounds, of_prompts) for cells in (numerator, denominator))
     drawn = weights > 0
     low, high = np.quantile(sums[drawn] / weights[drawn], [(1 - level) / 2, (1 + level) / 2])
     resampled = f"{prompts} prompts, one round" if rounds == 1 else f"{rounds} rounds x {prompts} prompts"
     return Interval(float(low), float(high), f"bootstrap over {resampled}", "requests")
 
 
-@functools.lru_cache(maxsize=32)
+def resampled_sums(cells: Floats, of_rounds: Floats, of_prompts: Floats) -> Floats:
+    """The sum over rounds and prompts in each resample, shape (RESAMPLES,).
+
+    Args:
+        cells: Shape (rounds, prompts).
+        of_rounds: How often each round is drawn, shape (RESAMPLES, rounds).
+        of_prompts: How often each prompt is drawn, shape (RESAMPLES, prompts).
+    """
+    # Prompts first: there are many of them and few rounds, so that what is in between stays small.
+    sums: Floats = np.einsum("br,br->b", of_prompts @ cells.T, of_rounds)
+    return sums
+
+
+@functools.lru_cache(maxsize=8)
 def resampling_counts(units: int, stream: int) -> Floats:
     """How often each unit is drawn in each resample, shape (RESAMPLES, units)."""
-    drawn = np.random.default_rng([SEED, stream, units]).integers(units, size=(RESAMPLES, units))
-    flat = drawn + units * np.arange(RESAMPLES)[:, None]
-    return np.bincount(flat.ravel(), minlength=RESAMPLES * units).reshape(RESAMPLES, units).astype(np.float64)
+    generator = np.random.default_rng([SEED, stream, units])
+    counts = np.empty((RESAMPLES, units))
+    for resample in counts:  # one by one, since all draws together are as large as their counts
+        resample[:] = np.bincount(generator.integers(units, size=units), minlength=units)
+    return counts
 
 
 def _t_over_prompts(numerator: Floats, denominator: Floats, level: float) -> Interval | None:

@@ -57,8 +57,8 @@ def latency(evidence: Evidence, requirement: Requirement) -> Estimate:
 
 def _mean(values: Values, evidence: Evidence) -> tuple[float, Interval]:
     return ratio_of_sums(
-        grid(values.value, values.round, values.unit),
-        grid(np.ones_like(values.value), values.round, values.unit),
+        grid(values.of_request(values.value), values.round, values.unit),
+        grid(values.of_request(), values.round, values.unit),
         evidence.level,
         of=evidence.moments,
     )

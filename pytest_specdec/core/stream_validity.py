@@ -100,13 +100,7 @@ def check_sources(run: ArmRun, k: int | None) -> None:
     counters = run.counters
     accepted, steps, k = counters.accepted_tokens, counters.decode_steps, k or len(counters.accepted_per_position or ())
     generated, finished = counters.generation_tokens, counters.finished_requests
-    if (
-        accepted is None
-        or steps is None
-        or generated is None
-        or finished is None
-        or not run.table.ok.all()
-    ):
+    if accepted is None or steps is None or generated is None or finished is None or not run.table.ok.all():
         return
     delivered = generated - finished - steps
     slack = 0.01 * generated

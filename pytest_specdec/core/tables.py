@@ -34,10 +34,14 @@ class RequestTable:
 
 @dataclass(frozen=True)
 class Values:
-    """Values of one quantity with where each comes from; shape (values,)."""
+    """Values of one quantity with the request that each comes from."""
 
     value: Floats
+    """Shape (values,), request after request."""
+    request: NDArray[np.integer]
+    """Row of the request, shape (values,), rising."""
     round: Ints
+    """Of each request, rising; shape (requests,), as all that follow."""
     prompt: Ints
     unit: Ints
     """Column of a (rounds x units) grid, from 0; see :meth:`Evidence.units`."""
@@ -46,17 +50,15 @@ class Values:
     @functools.cached_property
     def counts(self) -> Floats:
         """How many values each prompt has in each round, shape (rounds, prompts)."""
-        return self.where(np.ones(len(self.value), dtype=np.bool_))
+        return grid(self.of_request(), self.round, self.prompt)
 
     def where(self, chosen: NDArray[np.bool_]) -> Floats:
         """How many of them are chosen, likewise."""
-        rounds, prompts, cell = self._cells
-        return np.bincount(cell[chosen], minlength=rounds * prompts).reshape(rounds, prompts).astype(np.float64)
+        return grid(self.of_request(chosen), self.round, self.prompt)
 
-    @functools.cached_property
-    def _cells(self) -> tuple[int, int, Ints]:
-        rounds, prompts = int(self.round.max()) + 1, int(self.prompt.max()) + 1
-        return rounds, prompts, self.round * prompts + self.prompt
+    def of_request(self, weights: Floats | NDArray[np.bool_] | None = None) -> Floats:
+        """Sums of ``weights`` over the values of each request, or their number; shape (requests,)."""
+        return np.bincount(self.request, weights=weights, minlength=len(self.round)).astype(np.float64)
 
     @functools.cached_property
     def ascending(self) -> Floats:
@@ -67,9 +69,8 @@ class Values:
     @functools.cached_property
     def by_round(self) -> tuple[Floats, ...]:
         """The values of each round, sorted."""
-        order = np.argsort(self.round.astype(np.int16), kind="stable")
-        parts = np.split(self.value[order], np.cumsum(np.bincount(self.round))[:-1])
-        return tuple(np.sort(part) for part in parts if len(part))
+        ends = np.cumsum(np.bincount(self.round, weights=self.of_request())).astype(np.int64)
+        return tuple(np.sort(part) for part in np.split(self.value, ends[:-1]) if len(part))
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pytest_specdec.core.intervals import UNBOUNDED, Interval, resampling_counts, t_quantile, widest
+from pytest_specdec.core.intervals import UNBOUNDED, Interval, resampled_sums, resampling_counts, t_quantile, widest
 
 if TYPE_CHECKING:
     from pytest_specdec.core.intervals import Floats
@@ -47,8 +47,7 @@ class Sums:
     def resampled(self, stream: int, of_prompts: Floats) -> Floats:
         """The figure of each resample, shape (resamples,); NaN where a resample has drawn nothing."""
         of_rounds = resampling_counts(len(self.numerator), stream)
-        sums = np.einsum("bp,bp->b", of_rounds @ self.numerator, of_prompts)
-        weights = np.einsum("bp,bp->b", of_rounds @ self.denominator, of_prompts)
+        sums, weights = (resampled_sums(cells, of_rounds, of_prompts) for cells in (self.numerator, self.denominator))
         figures: Floats = np.divide(sums, weights, out=np.full_like(sums, np.nan), where=weights > 0)
         return figures
 
