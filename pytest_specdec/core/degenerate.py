@@ -158,6 +158,8 @@ class _ByPrompt:
 
 def _by_prompt(comparison: Comparison, arm: Arm, is_so: Callable[[RunTable], Floats]) -> _ByPrompt:
     tables = [run.table for run in comparison.arm(arm)]
+    if not tables:
+        return _ByPrompt(np.empty(0, dtype=np.int64), np.empty(0), np.empty(0))
     values = np.concatenate([is_so(table)[table.ok] for table in tables])
     told = ~np.isnan(values)
     contents = np.concatenate([table.content[table.ok] for table in tables])[told]

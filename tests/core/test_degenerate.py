@@ -182,3 +182,7 @@ def test_with_ignore_eos_being_cut_is_no_defect() -> None:
     ignoring = replace(comparison, load=replace(comparison.load, ignore_eos=True))
     assert "are cut at max_tokens" in cut
     assert "are cut at max_tokens" not in [one.name for one in defects_of(ignoring)]
+
+
+def test_before_the_first_run_there_are_no_defects() -> None:
+    assert defects_of(replace(build_comparison(), runs=())) == ()
