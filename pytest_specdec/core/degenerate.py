@@ -68,6 +68,7 @@ def _looked_at(table: RunTable) -> NDArray[np.bool_]:
 def _cut(table: RunTable) -> NDArray[np.bool_]:
     return np.array([reason == "length" for reason in table.column("finish_reason")], dtype=np.bool_)
 
+
 ORDINARY = ("are cut at max_tokens", "call a tool")
 """Those that are none while both servers do it alike."""
 
