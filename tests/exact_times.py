@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_specdec.core import stream_validity
-from pytest_specdec.load import measure, warmup
+from pytest_specdec.load import observed, warmup
 from pytest_specdec.load.answer import read_answer
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _STAMP = re.compile(rb": due ([\d.]+) ms\n")
 
 def install(replace: Callable[[Any, str, Any], None] = setattr) -> None:
     """Have answers timed by their stamps; ``replace`` is ``monkeypatch.setattr`` where that is to end with a test."""
-    for module in (measure, warmup):
+    for module in (observed, warmup):
         replace(module, "read_answer", read_on_schedule)
     replace(stream_validity, "LAG_S", 10.0)  # a late client is of no consequence then
 

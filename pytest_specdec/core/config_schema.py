@@ -133,6 +133,10 @@ class MeasureSettings(_Conditions):
     budget_s: Annotated[
         _Positive | None, Field(description="Seconds after which no further round starts. Default 900.")
     ] = None
+    clients: Annotated[
+        _AtLeastOne | Literal["auto"] | None,
+        Field(description="Processes that send requests: a number, or auto. Default 1."),
+    ] = None
     allow: Annotated[
         tuple[Allowance, ...],
         Field(
@@ -169,6 +173,7 @@ class LoadPoint(_Conditions):
     budget_s: _Positive | None = None
     confidence: _Confidence | None = None
     max_failures: Annotated[Annotated[float, Field(ge=0, lt=1)] | None, Field(description="Share of requests.")] = None
+    clients: Annotated[_AtLeastOne | Literal["auto"] | None, Field(description="As in `measure`.")] = None
 
 
 class Devices(_Part):

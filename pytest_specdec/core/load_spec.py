@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_specdec.core.suggest import did_you_mean
 from pytest_specdec.core.workload_mix import mix_text, workload_problem
@@ -47,6 +47,8 @@ class LoadSpec:
     confidence: float = 0.95
     max_failures: float = 0.0
     """Share of requests that may fail before the measurement is an error."""
+    clients: int | Literal["auto"] = 1
+    """Processes that send the requests; ``auto`` takes more than one where a core could not read all streams in time."""
 
     @property
     def open_loop(self) -> bool:
@@ -59,7 +61,7 @@ class LoadSpec:
 
         Without how long it is measured, and without the workload's name, which may be a path seen from somewhere else.
         """
-        effort = ("workload", "rounds", "max_rounds", "budget_s", "confidence", "max_failures")
+        effort = ("workload", "rounds", "max_rounds", "budget_s", "confidence", "max_failures", "clients")
         return {field.name: getattr(self, field.name) for field in fields(self) if field.name not in effort}
 
     @property
@@ -128,6 +130,9 @@ LOAD_FIELDS: Mapping[str, Callable[[Any], str | None]] = {
     "budget_s": _number(lambda value: value > 0, "seconds, above 0"),
     "confidence": _number(lambda value: 0.5 <= value < 1, "a fraction of at least 0.5 and below 1, such as 0.95"),  # noqa: PLR2004 - as the text says
     "max_failures": _number(lambda value: 0 <= value < 1, "a share of at least 0 and below 1"),
+    "clients": lambda value: (
+        None if value == "auto" or _whole(1)(value) is None else "a whole number of at least 1, or 'auto'"
+    ),
 }
 """What each field accepts: a function from a value to None, or to the words for what is wanted."""
 

@@ -7,15 +7,18 @@ interrupt does so too, and leaves no socket open.
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import TYPE_CHECKING, TypeVar
 
 from pytest_specdec.core.errors import CannotMeasure
 from pytest_specdec.core.samples import ArmRun
-from pytest_specdec.load.answer import read_answer
 from pytest_specdec.load.client import Endpoint, connect
 from pytest_specdec.load.health import client_health
 from pytest_specdec.load.idle import ScrapeReader, reset_prefix_cache, settled_counters, wait_until_idle
 from pytest_specdec.load.interrupt import run_cancellable
+from pytest_specdec.load.observed import Observed, observed
+from pytest_specdec.load.processes import run_in_processes
+from pytest_specdec.load.shares import clients_for, shared_out
 from pytest_specdec.load.warmup import WarmUp, warm
 from pytest_specdec.load.window import run_window
 
@@ -23,8 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
     from pytest_specdec.core.load_spec import LoadSpec
-    from pytest_specdec.core.samples import Arm, RequestSample, ServerCounters
+    from pytest_specdec.core.samples import Arm, ServerCounters
     from pytest_specdec.load.arrivals import PlannedRequest
+    from pytest_specdec.load.client import Client
     from pytest_specdec.load.window import Window
     from pytest_specdec.load.workload import Workload
 
@@ -106,13 +110,20 @@ def run_arm(
     """
     reader = ScrapeReader(counters=read_counters, running=running, difference=difference)
 
-    async def work() -> tuple[bool, ServerCounters, Window, ServerCounters]:
+    shares = shared_out(plan, load, clients_for(load, cores=len(os.sched_getaffinity(0))))
+
+    async def sent(client: Client) -> Window | Observed:
+        if len(shares) == 1:
+            return await run_window(client, plan, load, on_progress=on_progress, stall_timeout_s=stall_timeout_s)
+        return await run_in_processes(endpoint, shares, on_progress=on_progress, stall_timeout_s=stall_timeout_s)
+
+    async def work() -> tuple[bool, ServerCounters, Window | Observed, ServerCounters]:
         async with connect(endpoint) as client:
             await wait_until_idle(client, reader, since="we sent none")
             was_reset = await reset_prefix_cache(client)
             before = reader.counters(await client.get_text("/metrics"))
-            window = await run_window(client, plan, load, on_progress=on_progress, stall_timeout_s=stall_timeout_s)
-            if any(transfer.disconnected for transfer in window.transfers):
+            window = await sent(client)
+            if window.disconnected:
                 await asyncio.sleep(DEATH_NOTICE_S)
             if window.stalled:  # it may never become idle again
                 after = reader.counters(await client.get_text("/metrics"))
@@ -121,25 +132,18 @@ def run_arm(
             return was_reset, before, window, after
 
     was_reset, before, window, after = run_cancellable(while_alive(work(), alive))
-    samples = tuple(read_answer(transfer, window_start=window.started) for transfer in window.transfers)
+    seen = window if isinstance(window, Observed) else observed(window)
     return ArmRun(
         arm=arm,
         round=round_index,
         order=order,
-        started_unix_s=window.started_unix_s,
-        duration_s=_duration_s(window, samples),
-        samples=samples,
+        started_unix_s=seen.started_unix_s,
+        duration_s=seen.duration_s,
+        samples=seen.samples,
         counters=reader.difference(before, after),
-        client=client_health(window.loop, samples),
+        client=client_health(seen.loop, seen.samples),
         prefix_cache_reset=was_reset,
     )
-
-
-def _duration_s(window: Window, samples: Sequence[RequestSample]) -> float:
-    """To the last token chunk; to the end of the last request where there was no token at all."""
-    last_tokens_s = [sample.token_times_s[-1] for sample in samples if sample.token_times_s]
-    ends_s = [transfer.ended - window.started for transfer in window.transfers if transfer.ended is not None]
-    return max(last_tokens_s or ends_s, default=0.0)
 
 
 async def while_alive(work: Coroutine[None, None, _T], alive: Callable[[], None]) -> _T:

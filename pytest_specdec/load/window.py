@@ -14,7 +14,7 @@ from pytest_specdec.load.client import prepare
 from pytest_specdec.load.health import LoopHealth, LoopMonitor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 
     from pytest_specdec.core.load_spec import LoadSpec
     from pytest_specdec.load.arrivals import PlannedRequest
@@ -38,6 +38,11 @@ class Window:
     stalled: bool
     """Given up because the server sent nothing to anybody for too long."""
 
+    @property
+    def disconnected(self) -> bool:
+        """A connection failed."""
+        return any(transfer.disconnected for transfer in self.transfers)
+
 
 async def run_window(
     client: Client,
@@ -47,12 +52,15 @@ async def run_window(
     on_progress: Callable[[int, int], None],
     stall_timeout_s: float,
     more: Mapping[str, Any] | None = None,
+    start: Callable[[], Awaitable[float]] | None = None,
 ) -> Window:
     """Sends every request of the plan once, ``more`` in the body of each.
 
     In a closed loop ``load.concurrency`` workers take requests in the order of the plan; in an open loop each request
     is sent at its own time. When no request gets a byte for ``stall_timeout_s``, all that is under way and all that is
     still to come fails with ``no data for ... s``.
+
+    The window starts at once when all is prepared, or at the time that ``start`` gives then (of ``time.perf_counter()``).
     """
     transfers = tuple(Transfer(request) for request in plan)
     work = _pieces(
@@ -67,7 +75,11 @@ async def run_window(
     await client.warm_connections(min(load.concurrency or OPEN_LOOP_CONNECTIONS, len(plan)))
     monitor = LoopMonitor()
     with _garbage_collector_off():
-        started, started_unix_s = time.perf_counter(), time.time()
+        started = time.perf_counter()
+        if start is not None:
+            started = await start()
+            await asyncio.sleep(max(started - time.perf_counter(), 0.0))
+        started_unix_s = time.time()
         monitor.start()
         sending = _open_loop(send, work, started) if load.open_loop else _closed_loop(send, work, load.concurrency or 1)
         stalled = await _watched(sending, transfers, on_progress=on_progress, stall_timeout_s=stall_timeout_s)
