@@ -107,7 +107,7 @@ def test_a_log_has_lines_of_its_width_and_nothing_that_a_terminal_would_obey(
     environment: dict[str, str], seen: Callable[..., str]
 ) -> None:
     text = seen(terminal="TERM" in environment, **environment)
-    assert "specdec: fake: tiny, round 2 of 2, specdec" in text
+    assert re.search("^specdec: fake: .*round 2 of 2, specdec", text, re.MULTILINE)
     assert [line for line in ours_of(text) if len(line) > COLUMNS] == []
     assert CONTROL.findall("".join(ours_of(text))) == []
     assert "\x1b" not in text
@@ -126,7 +126,7 @@ def test_a_terminal_says_the_same_with_and_without_colour(
     coloured = not (arguments or environment)
     assert bool(COLOUR.search(text)) == coloured
     plain = COLOUR.sub("", text)
-    assert f"{WIPED}specdec: fake: tiny, round 2 of 2, specdec" in plain
+    assert re.search(f"{re.escape(WIPED)}specdec: fake: .*round 2 of 2, specdec", plain)
     assert [line for line in ours_of(plain) if len(line) > COLUMNS] == []
     assert CONTROL.findall("".join(ours_of(plain))) == []
     # Verdicts and errors are words.

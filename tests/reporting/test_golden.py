@@ -62,7 +62,7 @@ def test_other_fonts_are_within_the_tolerance(style: str, view: View, page: str)
         (DARK, "(prefers-color-scheme: dark)", "(prefers-color-scheme: never)", "mean difference"),
         (PHONE, "(max-width: 44rem)", "(max-width: 4rem)", "other blocks|width|height"),
         (DESKTOP, "display: grid;", "", "width"),
-        (DESKTOP, "svg { display: block; width: 100%;", "svg { display: block; width: 40%;", "svg"),
+        (DESKTOP, "svg, img { display: block; width: 100%;", "svg, img { display: block; width: 40%;", "svg"),
         (DESKTOP, "max-width: 68rem;", "", "width"),
         (DESKTOP, "--spec:", "--spec-is-gone:", "the colour 'spec' covers"),
         (DESKTOP, ".ok { color: var(--ok); }", "", "the colour 'ok' covers"),
