@@ -72,9 +72,17 @@ def _seldom_drafted(comparison: Comparison, summary: Summary) -> Iterator[str]:
     cause = (
         f"; {comparison.method} proposes only where text repeats"
         if comparison.method in SELDOM_DRAFTING
+        else "; drafts that break the form that was asked for are dropped before they are verified"
+        if _forms_asked(comparison)
         else "; something keeps the draft from running, such as a batch size limit"
     )
     yield f"Only {coverage:.0%} of the steps draft at all{yields}{cause}."
+
+
+def _forms_asked(comparison: Comparison) -> bool:
+    """Whether a grammar decided about any of the answers."""
+    samples = (sample for run in comparison.arm("specdec") for sample in run.successes)
+    return any(sample.form is not None and sample.form.as_asked is not None for sample in samples)
 
 
 def _rejected_at_once(acceptance: Acceptance, *, lookup: bool) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pytest_specdec.core.answer_form import AnswerForm
 from pytest_specdec.core.explain import explain
 from pytest_specdec.core.judge import judge
 from pytest_specdec.core.load_spec import LoadSpec
@@ -94,3 +95,11 @@ def test_whatever_was_measured_can_be_explained(acceptance: list[float], coverag
     for sentence in explain(comparison, judge(comparison, REGISTRY["tpot_gain"].parse(0.9))):
         assert sentence.endswith(".")
         assert "nan" not in sentence
+
+
+def test_drafts_that_a_grammar_forbids_are_named_as_the_cause() -> None:
+    seldom = build_comparison(coverage=0.4, method="eagle3", requests=64, tpot_spec_ms=9.5)
+    assert "something keeps the draft from running" in explained(seldom)
+    asked = AnswerForm(None, blank=False, damaged=False, as_asked=True)
+    runs = tuple(replace(run, samples=tuple(replace(one, form=asked) for one in run.samples)) for run in seldom.runs)
+    assert "drafts that break the form that was asked for are dropped" in explained(replace(seldom, runs=runs))
