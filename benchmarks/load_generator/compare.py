@@ -124,10 +124,10 @@ def tools_of(options: argparse.Namespace) -> list[peers.Tool]:
 
 
 @contextlib.contextmanager
-def serving(chunks: int, tokens_per_chunk: int, tpot_ms: float | None) -> Iterator[str]:
+def serving(chunks: int, tokens_per_chunk: int, tpot_ms: float | None, *, text_bytes: int = 0) -> Iterator[str]:
     """The server's address; it ends with the block."""
     command = ["taskset", "-c", str(SERVER_CORE), sys.executable, str(Path(__file__).with_name("server.py"))]
-    command += [f"--chunks={chunks}", f"--tokens-per-chunk={tokens_per_chunk}"]
+    command += [f"--chunks={chunks}", f"--tokens-per-chunk={tokens_per_chunk}", f"--text-bytes={text_bytes}"]
     command += [] if tpot_ms is None else [f"--tpot-ms={tpot_ms}"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:

@@ -39,6 +39,7 @@ def main() -> None:
         async with connect(Endpoint(options.url, "exact")) as client:
             return await run_window(client, plan, load, on_progress=lambda *_: None, stall_timeout_s=60)
 
+    start_rss_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     cpu_s = time.process_time()
     seen = asyncio.run(window())
     window_cpu_s = time.process_time() - cpu_s
@@ -54,6 +55,7 @@ def main() -> None:
                 "total_cpu_s": time.process_time() - cpu_s,
                 "p99_loop_lag_s": client_health(seen.loop, samples).p99_loop_lag_s,
                 "max_loop_lag_s": client_health(seen.loop, samples).max_loop_lag_s,
+                "start_rss_mib": start_rss_kib / 1024,
                 "peak_rss_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
             }
         )

@@ -38,6 +38,8 @@ class Pace:
     tpot_s: float | None
     """Seconds per token; None streams as fast as the client reads."""
     ttft_s: float
+    text_bytes: int = 0
+    """Of each chunk at least."""
 
     @property
     def tokens(self) -> int:
@@ -242,16 +244,17 @@ class _Events:
         role = {"delta": {"role": "assistant", "content": ""}, "finish_reason": None}
         start = _event(_chunk([role | {"index": 0, "logprobs": None}], chat=chat)) if chat else b""
         # One token: so that TPOT is the same whether its first chunk's tokens are left out or its first token is.
-        self.first = start + _event(_chunk([_choice(ids[:1], None, chat=chat)], chat=chat))
-        self.chunk = _event(_chunk([_choice(ids, None, chat=chat)], chat=chat))
+        size = pace.text_bytes
+        self.first = start + _event(_chunk([_choice(ids[:1], None, chat=chat, size=size)], chat=chat))
+        self.chunk = _event(_chunk([_choice(ids, None, chat=chat, size=size)], chat=chat))
         self.block = self.chunk * BLOCK
         usage = {"prompt_tokens": 16, "completion_tokens": pace.tokens, "total_tokens": 16 + pace.tokens}
         last = _event(_chunk([_choice(ids, "length", chat=chat)], chat=chat))
         self.end = last + _event(_chunk([], chat=chat) | {"usage": usage}) + _framed(b"data: [DONE]\n\n") + b"0\r\n\r\n"
 
 
-def _choice(ids: list[int], finish: str | None, *, chat: bool) -> dict[str, Any]:
-    text = " word" * len(ids)
+def _choice(ids: list[int], finish: str | None, *, chat: bool, size: int = 0) -> dict[str, Any]:
+    text = (" word" * len(ids)).ljust(size, "x")
     said = {"delta": {"content": text}} if chat else {"text": text}
     return {"index": 0, **said, "logprobs": None, "finish_reason": finish, "stop_reason": None, "token_ids": ids}
 
@@ -283,10 +286,12 @@ def main() -> None:
     parser.add_argument("--tokens-per-chunk", type=int, default=1)
     parser.add_argument("--tpot-ms", type=float, help="without it, as fast as the client reads")
     parser.add_argument("--ttft-ms", type=float, default=50.0)
+    parser.add_argument("--text-bytes", type=int, default=0, help="text of each chunk, at least")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     tpot_s = None if options.tpot_ms is None else options.tpot_ms / 1000
-    server = Server(options.port, Pace(options.chunks, options.tokens_per_chunk, tpot_s, options.ttft_ms / 1000))
+    pace = Pace(options.chunks, options.tokens_per_chunk, tpot_s, options.ttft_ms / 1000, options.text_bytes)
+    server = Server(options.port, pace)
     print(f"listening on {server.port}", flush=True)
     server.run()
 

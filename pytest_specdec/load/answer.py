@@ -13,6 +13,8 @@ from pytest_specdec.load.sse import SseParser
 
 if TYPE_CHECKING:
     from pytest_specdec.load.arrivals import PlannedRequest
+    from pytest_specdec.load.connection import Reads
+    from pytest_specdec.load.shelf import Shelved
 
 _DONE = b"[DONE]"
 TOKEN_ID = "token_id:"  # noqa: S105 - what return_tokens_as_token_ids puts before a token's number
@@ -33,6 +35,12 @@ class Transfer:
     """What went wrong below the stream: refused, reset, HTTP status, no data."""
     disconnected: bool = False
     """The failure is that of the connection."""
+    shelved: Shelved | None = None
+    """Where the reads are instead, once there are many of them."""
+
+    def all_reads(self) -> Reads:
+        """The reads, wherever they are."""
+        return self.reads if self.shelved is None else self.shelved.reads()
 
 
 @dataclass
@@ -143,7 +151,7 @@ def _chunks(stream: _Stream) -> str:
 
 def _read_stream(transfer: Transfer, stream: _Stream) -> None:
     parser = SseParser()
-    for time, piece in transfer.reads:
+    for time, piece in transfer.all_reads():
         for payload in parser.feed(piece):
             if payload == _DONE:
                 stream.done = True

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_specdec.load.answer import Transfer, text_of_answer
 from pytest_specdec.load.client import prepare
 from pytest_specdec.load.health import LoopHealth, LoopMonitor
+from pytest_specdec.load.shelf import Shelf
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
@@ -82,7 +83,7 @@ async def run_window(
         started_unix_s = time.time()
         monitor.start()
         sending = _open_loop(send, work, started) if load.open_loop else _closed_loop(send, work, load.concurrency or 1)
-        stalled = await _watched(sending, transfers, on_progress=on_progress, stall_timeout_s=stall_timeout_s)
+        stalled = await _watched(sending, send, transfers, on_progress=on_progress, stall_timeout_s=stall_timeout_s)
         loop = monitor.stop()
     return Window(transfers, started, started_unix_s, loop, stalled)
 
@@ -107,12 +108,21 @@ def _pieces(planned: Sequence[_Planned]) -> list[list[_Planned]]:
 
 
 class _Sender:
-    """Sends a piece: a turn of a conversation as soon as the turn before is answered."""
+    """Sends a piece: a turn of a conversation as soon as the turn before is answered.
+
+    It knows what is under way and how many requests have ended, so that nobody has to look through all of them for that.
+    """
 
     def __init__(self, client: Client, load: LoadSpec, more: Mapping[str, Any] | None) -> None:
         self._client = client
         self._load = load
         self._more = more
+        self._shelf = Shelf()
+        self._under_way: dict[int, Transfer] = {}
+        """By place in the plan."""
+        self._last: tuple[Transfer, ...] = ()
+        """That ended, at most one."""
+        self.ended = 0
 
     async def __call__(self, piece: Sequence[_Planned]) -> None:
         answers: list[str] = []
@@ -120,13 +130,30 @@ class _Sender:
             transfer, prepared = one.transfer, one.prepared
             if prepared is None:
                 prepared = prepare(transfer.request, self._load, self._client.endpoint.model, answers, more=self._more)
+            await self._send(prepared, transfer)
+            later = [one.transfer for one in piece[place + 1 :]]
+            if later and transfer.failure is not None:
+                _not_sent(later)
+                self.ended += len(later)
+                return
+            if later:
+                answers.append(text_of_answer(transfer))
+
+    async def _send(self, prepared: PreparedRequest, transfer: Transfer) -> None:
+        self._under_way[transfer.request.index] = transfer
+        try:
             await self._client.transfer(prepared, transfer)
-            if place + 1 == len(piece):
-                return
-            if transfer.failure is not None:
-                _not_sent([later.transfer for later in piece[place + 1 :]])
-                return
-            answers.append(text_of_answer(transfer))
+        finally:
+            del self._under_way[transfer.request.index]
+        self.ended += 1
+        self._last = (transfer,)
+        if transfer.failure is None:
+            self._shelf.put(transfer)
+
+    @property
+    def latest(self) -> list[Transfer]:
+        """What is under way, and what ended last: all that tells of progress."""
+        return [*self._under_way.values(), *self._last]
 
 
 def _not_sent(transfers: Sequence[Transfer]) -> None:
@@ -162,6 +189,7 @@ async def _open_loop(send: _Sender, work: Sequence[Sequence[_Planned]], started:
 
 async def _watched(
     sending: Coroutine[None, None, None],
+    send: _Sender,
     transfers: Sequence[Transfer],
     *,
     on_progress: Callable[[int, int], None],
@@ -173,10 +201,10 @@ async def _watched(
     try:
         while not task.done():
             await asyncio.wait({task}, timeout=min(WATCH_S, stall_timeout_s))
-            if (done := sum(transfer.ended is not None for transfer in transfers)) != shown:
-                shown = done
-                on_progress(done, len(transfers))
-            if not task.done() and _silence_s(transfers, time.perf_counter()) > stall_timeout_s:
+            if send.ended != shown:
+                shown = send.ended
+                on_progress(shown, len(transfers))
+            if not task.done() and _silence_s(send.latest, time.perf_counter()) > stall_timeout_s:
                 _give_up(transfers, stall_timeout_s)
                 return True
         task.result()
