@@ -148,5 +148,6 @@ def _extra_info(gate: GateRecord, comparison: Comparison) -> dict[str, object]:
         "workload": comparison.workload.name,
         "load": comparison.load.at,
         "device": comparison.device,
+        "notes": list(comparison.notes),
         "vllm": next((server.version for server in comparison.servers), None),
     }

@@ -79,6 +79,8 @@ def properties_of(judged: Judged) -> list[tuple[str, object]]:
         ("specdec.config", judged.comparison.config_id),
         ("specdec.rounds", judged.comparison.rounds),
     ]
+    if judged.comparison.foreign_traffic:
+        properties.append(("specdec.traffic", "foreign"))
     for verdict in judged.verdicts:
         label = verdict.requirement.label
         properties += [

@@ -16,6 +16,7 @@ from _pytest._code.code import ExceptionRepr
 from pytest_specdec import __version__
 from pytest_specdec.adding import REPLACED, last_word, notes_of, sections_of
 from pytest_specdec.core.errors import ConfigError, Finding, LaunchError, SpecDecError
+from pytest_specdec.core.foreign_traffic import ALLOWANCE
 from pytest_specdec.core.masked_text import masked_text
 from pytest_specdec.core.masking import masked_argv
 from pytest_specdec.gate_records import config_id, properties_of, record_of, relative, table_of
@@ -124,6 +125,8 @@ class Gates:
         except ConfigError as error:
             source = "" if options.configs_from.startswith("--") else f" (from {options.configs_from})"
             raise pytest.UsageError(f"speculative config{source}:\n{error}") from None
+        if options.attached is None:
+            _refuse_foreign_traffic(options, configs)
         if options.attached and len(configs) > 1:
             raise pytest.UsageError(
                 f"--specdec-attach: the speculating server has one config, and {len(configs)} were given"
@@ -424,6 +427,19 @@ class Gates:
 
 def _launches_elsewhere(config: pytest.Config) -> bool:
     return bool(config.hook.pytest_specdec_launch.get_hookimpls())
+
+
+def _refuse_foreign_traffic(options: Options, configs: Sequence[SpecConfig]) -> None:
+    """Servers that the run launches have no other users.
+
+    Raises:
+        pytest.UsageError: They would be measured as if they had.
+    """
+    told = [f"{config.path.name}: measure: allow" for config in configs if ALLOWANCE in config.measure.allow]
+    for where in [*(["--specdec-allow"] if ALLOWANCE in options.allow else []), *told]:
+        raise pytest.UsageError(
+            f"{where}: {ALLOWANCE} is for servers that run already (--specdec-attach); those that this run starts serve nobody else"
+        )
 
 
 def _first_line(call: pytest.CallInfo[Any]) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pytest_specdec.core.errors import DisturbedMeasurement, InvalidMeasurement, RequestsFailed
+from pytest_specdec.core.foreign_traffic import ALLOWANCE, NOTE
 from pytest_specdec.core.k_choice import SCHEDULE_KEY
 from pytest_specdec.core.samples import ARMS, Arm, ArmRun, Comparison, WorkloadRecord
 from pytest_specdec.output_pass import OutputMemory
@@ -75,12 +76,27 @@ class Measurement:
             self.notes.append(
                 "suffix decoding ran without its cache of earlier answers (suffix_decoding_max_cached_requests: 0)"
             )
+        if self.foreign_traffic:
+            self.notes.append(NOTE)
 
     @property
     def plan_is_fresh(self) -> bool:
         """Whether rounds must not repeat prompts, because the server would replay its own answers."""
         cached = self.config.speculative_config.get("suffix_decoding_max_cached_requests")
         return self.config.method == "suffix" and cached != 0
+
+    @property
+    def foreign_traffic(self) -> bool:
+        """Whether others may use the servers meanwhile."""
+        return ALLOWANCE in self.allow
+
+    @property
+    def drafts_each_step(self) -> bool:
+        """Whether every decode step of the speculating server is known to draft K tokens."""
+        from pytest_specdec.core.validity import SELDOM_DRAFTING
+
+        method, schedule = self.config.method, self.config.speculative_config.get(SCHEDULE_KEY)
+        return method is not None and method not in SELDOM_DRAFTING and not schedule
 
     @property
     def verification(self) -> str | None:
@@ -200,6 +216,7 @@ class Measurement:
         self, stage: Stage, block: Block, up_to: int, progress: Progress, warm: dict[Warmth, WarmUpRecord]
     ) -> None:
         from pytest_specdec.core.course import BlockRecord
+        from pytest_specdec.core.foreign_traffic import own_run
         from pytest_specdec.core.validity import check_run
         from pytest_specdec.rounds import run_once
 
@@ -226,7 +243,10 @@ class Measurement:
                 plan=index + self._plans_spoilt,
                 fresh=self.plan_is_fresh,
                 progress=progress,
+                shared=self.foreign_traffic,
             )
+            if self.foreign_traffic:
+                run = own_run(run, self.config.num_speculative_tokens, drafts_each_step=self.drafts_each_step)
             try:
                 check_run(run, self.comparison())
             except RequestsFailed as error:
@@ -316,7 +336,8 @@ class Measurement:
             plan_is_fresh=self.plan_is_fresh,
             extra=({"verification": self.verification} if self.verification else {})
             | ({"schedule": str(schedule)} if (schedule := self.config.speculative_config.get(SCHEDULE_KEY)) else {})
-            | ({"purpose": "self-test"} if self.self_test else {}),
+            | ({"purpose": "self-test"} if self.self_test else {})
+            | ({"traffic": "foreign"} if self.foreign_traffic else {}),
             placement=PlacementRecord(self.placed.kind, self.placed.reason, blocks) if self.placed else None,
             warm_ups=tuple(self.warm_ups),
             time=TimeSpent(rounds_s=self.measured_s, switch_s=self.switch_s),

@@ -41,8 +41,9 @@ def add_options(parser: pytest.Parser) -> None:
     group.addoption(
         "--specdec-allow",
         action="append",
-        choices=("synthetic", "lossy"),
-        help="measure although acceptance is made up (synthetic) or verification is lossy; labelled in every report",
+        choices=("synthetic", "lossy", "foreign-traffic"),
+        help="measure although acceptance is made up (synthetic), verification is lossy, or others use the servers of --specdec-attach "
+        "meanwhile (foreign-traffic); labelled in every report",
     )
     group.addoption(
         "--specdec-attach",

@@ -81,6 +81,7 @@ def run_once(
     plan: int,
     fresh: bool,
     progress: Progress,
+    shared: bool = False,
 ) -> ArmRun:
     """One arm's half of a round.
 
@@ -94,6 +95,7 @@ def run_once(
         plan: Which plan it takes, from 0; the number of the round, unless rounds had to be measured again.
         fresh: The round takes prompts that no earlier one had.
         progress: Told how many requests have ended.
+        shared: Others may use the server meanwhile.
 
     Raises:
         CannotMeasure: See :func:`pytest_specdec.load.measure.run_arm`.
@@ -119,5 +121,6 @@ def run_once(
             read_counters=parse_scrape,
             difference=difference,
             running=running_requests,
+            shared=shared,
         )
     return replace(run, devices=watch.summary())

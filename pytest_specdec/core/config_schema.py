@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 Placement = Literal["auto", "together", "swap", "sequential", "split"]
-Allowance = Literal["synthetic", "lossy"]
+Allowance = Literal["synthetic", "lossy", "foreign-traffic"]
 PLACEMENTS: tuple[str, ...] = get_args(Placement)
 
 _SERVE = Annotated[Any, WithJsonSchema({"type": ["object", "array"], "items": {"type": "string"}})]
@@ -140,7 +140,8 @@ class MeasureSettings(_Conditions):
     allow: Annotated[
         tuple[Allowance, ...],
         Field(
-            description="Verification that does not keep the target's outputs, to be measured and labelled all the same."
+            description="Verification that does not keep the target's outputs, or others' requests on servers that run already, to be "
+            "measured and labelled all the same."
         ),
     ] = ()
 

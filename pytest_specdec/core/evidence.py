@@ -121,6 +121,13 @@ class Evidence:
                 f"acceptance is not the draft's own: verification is {verification}",
                 remedy="Acceptance objectives need the standard rejection sampler; times can be judged without it.",
             )
+        if self.counters.drafts is None and self.comparison.foreign_traffic:
+            raise CannotMeasure(
+                "foreign traffic was allowed, and this client's own streams do not tell which of its steps drafted: its method does "
+                "not at every step, or a chunk held several steps",
+                remedy="Start the server with --per-request-spec-decode-metrics, keep others away, or judge "
+                "min_tokens_per_step and times.",
+            )
         if self.counters.drafts is None:
             raise CannotMeasure("the speculating server counts no drafts", remedy="Remove --disable-log-stats.")
         acceptance = acceptance_of(self.counters)

@@ -151,6 +151,14 @@ class ArmRun:
     client: ClientHealth
     prefix_cache_reset: bool = False
     devices: tuple[DeviceReading, ...] = ()
+    server_counters: ServerCounters | None = None
+    """Where foreign traffic was allowed, what the server counted of everybody's requests; ``counters`` are then those of this
+    client's alone, as its streams tell them."""
+
+    @property
+    def counted_by_server(self) -> ServerCounters:
+        """What the server itself counted."""
+        return self.server_counters or self.counters
 
     @property
     def successes(self) -> tuple[RequestSample, ...]:
@@ -246,6 +254,11 @@ class Comparison:
     def is_self_test(self) -> bool:
         """Whether both arms are the plain server, to see what a machine's noise alone does."""
         return self.extra.get("purpose") == "self-test"
+
+    @property
+    def foreign_traffic(self) -> bool:
+        """Whether others were allowed to use the servers meanwhile."""
+        return self.extra.get("traffic") == "foreign"
 
     def arm(self, arm: Arm) -> tuple[ArmRun, ...]:
         """The runs of one arm in order of rounds."""

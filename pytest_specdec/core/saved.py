@@ -186,6 +186,7 @@ def conditions(one: Comparison, model: str | None = None) -> dict[str, Any]:
         "num_speculative_tokens": one.num_speculative_tokens or (server.attested_tokens if server else None),
         "K by batch size": one.extra.get("schedule", "none"),
         "verification": one.extra.get("verification", "standard"),
+        "other traffic on the servers": "allowed" if one.foreign_traffic else "none",
         "device": one.device,
         "workload (sha256)": one.workload.sha256[:12],
         "fresh prompts every round": one.plan_is_fresh,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pytest_specdec.core.errors import DisturbedMeasurement, InvalidMeasurement
+from pytest_specdec.core.foreign_traffic import REMEDY as FOREIGN_REMEDY
 from pytest_specdec.core.metrics import chunk_gaps_s, decode_span_s
 
 if TYPE_CHECKING:
@@ -48,7 +49,8 @@ def _check_unbuffered(run: ArmRun) -> None:
     written_at_once = int((long & (table.decode_span_s < BUFFERED_SHARE * table.e2el_s)).sum())
     if 2 * written_at_once <= answers:
         return
-    server_ttft_s = _server_mean(run.counters.ttft_sum_s, run.counters.ttft_count)
+    counted = run.counted_by_server
+    server_ttft_s = _server_mean(counted.ttft_sum_s, counted.ttft_count)
     client_ttft_s = float(table.ttft_s[table.ok].mean())
     if server_ttft_s is not None and client_ttft_s <= 2 * server_ttft_s:
         return  # short answers after a long prefill, or a long queue: the server says so too
@@ -93,6 +95,7 @@ def check_sources(run: ArmRun, k: int | None) -> None:
 
     What the steps delivered beyond one token each was accepted; accepted but not delivered is only what the end of an
     answer cut from its last step, K tokens a request at most. 1 % is left for steps that a version counts otherwise.
+    Nothing is held against each other where foreign traffic leaves one source only.
 
     Raises:
         InvalidMeasurement: They do not.
@@ -100,7 +103,14 @@ def check_sources(run: ArmRun, k: int | None) -> None:
     counters = run.counters
     accepted, steps, k = counters.accepted_tokens, counters.decode_steps, k or len(counters.accepted_per_position or ())
     generated, finished = counters.generation_tokens, counters.finished_requests
-    if accepted is None or steps is None or generated is None or finished is None or not run.table.ok.all():
+    if (
+        run.server_counters is not None
+        or accepted is None
+        or steps is None
+        or generated is None
+        or finished is None
+        or not run.table.ok.all()
+    ):
         return
     delivered = generated - finished - steps
     slack = 0.01 * generated
@@ -116,7 +126,7 @@ def check_sources(run: ArmRun, k: int | None) -> None:
         raise InvalidMeasurement(
             f"round {run.round + 1}, {run.arm}: the server counted {accepted} accepted tokens in all, and {in_requests} in its "
             "figures per request",
-            remedy="Does somebody else use this server? Nothing but the gate may, while it measures.",
+            remedy=FOREIGN_REMEDY,
         )
 
 

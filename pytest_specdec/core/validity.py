@@ -13,6 +13,7 @@ import numpy as np
 
 from pytest_specdec.core.acceptance import inconsistencies
 from pytest_specdec.core.errors import InvalidMeasurement, RequestsFailed
+from pytest_specdec.core.foreign_traffic import REMEDY as FOREIGN_REMEDY
 from pytest_specdec.core.request_failures import remedy_for
 from pytest_specdec.core.samples import ARMS
 from pytest_specdec.core.stream_validity import check_client, check_devices, check_sources, check_stream
@@ -132,7 +133,7 @@ def _check_complete(run: ArmRun, comparison: Comparison) -> None:
 
 
 def _check_speculation(run: ArmRun, comparison: Comparison) -> None:
-    counters = run.counters
+    counters = run.counted_by_server
     if run.arm == "baseline" or comparison.is_self_test:
         if counters.drafts is not None:
             raise InvalidMeasurement(
@@ -194,18 +195,22 @@ def _check_counters(run: ArmRun, comparison: Comparison) -> None:
 
 
 def _check_traffic(run: ArmRun) -> None:
-    """What the server generated is what this client received, but for what failed requests had got before they failed."""
+    """What the server generated is what this client received, but for what failed requests had got before they failed.
+
+    Where foreign traffic is allowed, it is at least that: else the counters are another server's.
+    """
     succeeded = int(run.table.ok.sum())
     failed = len(run.samples) - succeeded
     received = int(run.table.tokens[run.table.ok].sum())
-    generated, finished = run.counters.generation_tokens, run.counters.finished_requests
-    remedy = "Does somebody else use this server? Nothing but the gate may, while it measures."
-    if generated is not None and (generated < received or (not failed and generated != received)):
+    shared = run.server_counters is not None
+    generated, finished = run.counted_by_server.generation_tokens, run.counted_by_server.finished_requests
+    remedy = "A gateway that spreads requests over several servers? Name one of them." if shared else FOREIGN_REMEDY
+    if generated is not None and (generated < received or (not failed and not shared and generated != received)):
         raise InvalidMeasurement(
             f"{_where(run)}: the server counted {generated} generated tokens, this client received {received}",
             remedy=remedy,
         )
-    if finished is not None and not succeeded <= finished <= len(run.samples):
+    if finished is not None and not (succeeded <= finished and (shared or finished <= len(run.samples))):
         raise InvalidMeasurement(
             f"{_where(run)}: the server finished {finished} requests, this client sent {len(run.samples)}, "
             f"of which {failed} failed",
@@ -245,7 +250,7 @@ def _check_drafted(comparison: Comparison) -> None:
     if ", 0]" in comparison.extra.get("schedule", "") or comparison.extra.get("speculation") == "untold":
         return
     method = comparison.method
-    drafts = sum(run.counters.drafts or 0 for run in comparison.arm("specdec"))
+    drafts = sum(run.counted_by_server.drafts or 0 for run in comparison.arm("specdec"))
     if not drafts and method not in SELDOM_DRAFTING and not comparison.is_self_test:
         raise InvalidMeasurement(
             f"speculation was not active: not one draft in {comparison.rounds} rounds with method {method or 'left to vLLM'}",

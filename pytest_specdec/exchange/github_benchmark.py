@@ -31,7 +31,7 @@ def benchmark_entries(document: ResultDocument, direction: Direction) -> list[di
 
 def _figures(key: str, comparison: Comparison, direction: Direction) -> Iterator[dict[str, Any]]:
     summary = summarise(comparison)
-    at = f"{key} @ {comparison.load.at}"
+    at = f"{key} @ {comparison.load.at}" + (" (foreign traffic)" if comparison.foreign_traffic else "")
     length = summary.acceptance.acceptance_length if summary.acceptance else None
     figures: list[tuple[Direction, str, float | None, float, str]] = [
         ("higher", "TPOT gain", summary.tpot_gain, _PERCENT, "%"),

@@ -56,6 +56,7 @@ class _Results(Collector):
         joint = _gauge(
             "specdec_accepted_at_position_ratio", "Drafts accepted up to a position", (*_MEASURED, "position")
         )
+        foreign = _gauge("specdec_foreign_traffic", "1 where others could use the servers meanwhile", _MEASURED)
         for key, one in self._document.comparisons.items():
             summary, labels = summarise(one), [key, one.config_id, one.workload.name, one.load.at]
             for arm in ARMS:
@@ -64,12 +65,13 @@ class _Results(Collector):
                 _add(ttft, [*labels, arm], figures.ttft_p95_s)
                 _add(rate, [*labels, arm], figures.throughput_tok_s)
             _add(gain, labels, summary.tpot_gain)
+            _add(foreign, labels, 1.0 if one.foreign_traffic else None)
             if summary.acceptance is not None:
                 _add(length, labels, summary.acceptance.acceptance_length)
                 _add(share, labels, summary.acceptance.acceptance_rate)
                 for position, value in enumerate(summary.acceptance.per_position or ()):
                     _add(joint, [*labels, str(position)], value)
-        return [tpot, ttft, rate, gain, length, share, joint]
+        return [tpot, ttft, rate, gain, length, share, joint, *([foreign] if foreign.samples else [])]
 
     def _judged(self) -> Sequence[Metric]:
         unit = (*_JUDGED, "unit")

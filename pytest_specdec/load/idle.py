@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_specdec.core.errors import InvalidMeasurement
+from pytest_specdec.core.foreign_traffic import REMEDY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,7 +55,7 @@ async def wait_until_idle(client: Client, reader: ScrapeReader, *, since: str) -
             raise InvalidMeasurement(
                 f"foreign traffic: {requests} running on the server although {since}",
                 where=client.endpoint.base_url,
-                remedy="Nothing else may use the server while it is measured.",
+                remedy=REMEDY,
             )
         await asyncio.sleep(POLL_S)
     return text
@@ -74,6 +75,22 @@ async def settled_counters(client: Client, reader: ScrapeReader) -> ServerCounte
         if counters.generation_tokens == before.generation_tokens:
             break
     return counters
+
+
+async def shared_counters(
+    client: Client, reader: ScrapeReader, before: ServerCounters, finished: int
+) -> ServerCounters:
+    """The counters of a server that others use, which is never idle: once they have grown by so many finished requests.
+
+    A step's counters come after its tokens have left; where they do not come in time, that shows elsewhere.
+    """
+    deadline = time.monotonic() + SETTLE_TIMEOUT_S
+    while True:
+        await asyncio.sleep(POLL_S)
+        counters = reader.counters(await client.get_text("/metrics"))
+        grown = (counters.finished_requests or 0) - (before.finished_requests or 0)
+        if grown >= finished or time.monotonic() > deadline:
+            return counters
 
 
 async def reset_prefix_cache(client: Client) -> bool:

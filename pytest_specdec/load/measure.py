@@ -14,7 +14,13 @@ from pytest_specdec.core.errors import CannotMeasure
 from pytest_specdec.core.samples import ArmRun
 from pytest_specdec.load.client import Endpoint, connect
 from pytest_specdec.load.health import client_health
-from pytest_specdec.load.idle import ScrapeReader, reset_prefix_cache, settled_counters, wait_until_idle
+from pytest_specdec.load.idle import (
+    ScrapeReader,
+    reset_prefix_cache,
+    settled_counters,
+    shared_counters,
+    wait_until_idle,
+)
 from pytest_specdec.load.interrupt import run_cancellable
 from pytest_specdec.load.observed import Observed, observed
 from pytest_specdec.load.processes import run_in_processes
@@ -86,6 +92,7 @@ def run_arm(
     read_counters: Callable[[str], ServerCounters],
     running: Callable[[str], int],
     difference: Callable[[ServerCounters, ServerCounters], ServerCounters],
+    shared: bool = False,
     stall_timeout_s: float = STALL_TIMEOUT_S,
 ) -> ArmRun:
     """Sends the planned requests to one server and records what happened. Failed requests are samples with an error.
@@ -102,6 +109,7 @@ def run_arm(
         read_counters: Understands the text of ``/metrics``.
         running: How many requests are running, according to the text of ``/metrics``.
         difference: Counters between two scrapes, the earlier first.
+        shared: Others may use the server: it need not be idle before and after, and its prefix cache is left alone.
         stall_timeout_s: Requests fail when the server has sent nothing to any of them for so long.
 
     Raises:
@@ -119,14 +127,19 @@ def run_arm(
 
     async def work() -> tuple[bool, ServerCounters, Window | Observed, ServerCounters]:
         async with connect(endpoint) as client:
-            await wait_until_idle(client, reader, since="we sent none")
-            was_reset = await reset_prefix_cache(client)
+            was_reset = False
+            if not shared:
+                await wait_until_idle(client, reader, since="we sent none")
+                was_reset = await reset_prefix_cache(client)
             before = reader.counters(await client.get_text("/metrics"))
             window = await sent(client)
             if window.disconnected:
                 await asyncio.sleep(DEATH_NOTICE_S)
             if window.stalled:  # it may never become idle again
                 after = reader.counters(await client.get_text("/metrics"))
+            elif shared:
+                ours = sum(transfer.failure is None for transfer in window.transfers)
+                after = await shared_counters(client, reader, before, ours)
             else:
                 after = await settled_counters(client, reader)
             return was_reset, before, window, after

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from pytest_specdec.core.config_text import shown_path
+from pytest_specdec.core.foreign_traffic import NOTE
 from pytest_specdec.core.masking import masked_argv
 from pytest_specdec.reporting.course import placement_lines, round_lines, time_lines, warm_up_lines
 from pytest_specdec.reporting.layout import WIDE, fitted, grid, shell_lines
@@ -110,6 +111,7 @@ def session_lines(
         f"{gate.nodeid}: {_first_line(gate.message)}" for gate in gates if gate.judgement == "ERROR" and gate.message
     ]
     lines += [f"{gate.nodeid}: {_sweep(gate, comparisons)}" for gate in gates if gate.points]
+    lines += [f"{key}: note: {NOTE}" for key, comparison in comparisons.items() if comparison.foreign_traffic]
     lines += class_summaries(gates, comparisons)
     lines += [f"{key}: {note}" for key, comparison in comparisons.items() for note in defect_notes(comparison)]
     lines += _ranking_lines(comparisons)

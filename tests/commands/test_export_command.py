@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,6 +70,17 @@ def test_each_file_for_github_has_one_direction(document: ResultDocument) -> Non
     assert judged["value"] == pytest.approx(21.1, abs=0.1)
     assert judged["extra"] == "FAIL: required >= 30"
     assert judged["range"] == "16.21 .. 25.71"
+
+
+def test_foreign_traffic_is_labelled_and_begins_series_of_its_own(document: ResultDocument) -> None:
+    assert "specdec_foreign_traffic" not in openmetrics_text(document)
+    shared = {key: replace(one, extra={"traffic": "foreign"}) for key, one in document.comparisons.items()}
+    document = replace(document, comparisons=shared)
+    labelled = [one.value for one in samples(openmetrics_text(document)) if one.name == "specdec_foreign_traffic"]
+    assert labelled == [1.0] * len(shared)
+    figures = [one["name"] for one in benchmark_entries(document, "higher") if ".py::" not in one["name"]]
+    assert figures
+    assert all(" (foreign traffic): " in name for name in figures)
 
 
 def test_files_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
 from pytest_specdec.core.errors import InvalidMeasurement
+from pytest_specdec.core.samples import ServerCounters
 from pytest_specdec.load import idle
 from pytest_specdec.load.client import Client, connect
-from pytest_specdec.load.idle import ScrapeReader, reset_prefix_cache, settled_counters, wait_until_idle
+from pytest_specdec.load.idle import (
+    ScrapeReader,
+    reset_prefix_cache,
+    settled_counters,
+    shared_counters,
+    wait_until_idle,
+)
 from tests.load.stub_server import Exchange, Stub, stub_counters, stub_running
 
 if TYPE_CHECKING:
@@ -71,6 +79,26 @@ def test_counters_that_never_settle_are_returned(stub: Stub) -> None:
     stub.routes["/metrics"] = lambda exchange: exchange.reply(200, f"running 0 tokens {next(counts)}")
     settled = ask(stub, lambda client: settled_counters(client, READER)).generation_tokens
     assert settled == next(counts) - 1
+
+
+def finished(text: str) -> ServerCounters:
+    return ServerCounters(finished_requests=int(text))
+
+
+def test_a_shared_servers_counters_are_read_when_they_hold_our_requests(stub: Stub) -> None:
+    reader = replace(READER, counters=finished)
+    stub.routes["/metrics"] = answers("5", "7", "8", "12")
+    before = ServerCounters(finished_requests=5)
+    counters = ask(stub, lambda client: shared_counters(client, reader, before, 3))
+    assert counters.finished_requests == 8
+
+
+@pytest.mark.usefixtures("soon_over")
+def test_a_shared_server_that_never_counts_them_is_not_waited_for(stub: Stub) -> None:
+    reader = replace(READER, counters=finished)
+    stub.routes["/metrics"] = answers("5")
+    counters = ask(stub, lambda client: shared_counters(client, reader, ServerCounters(finished_requests=5), 3))
+    assert counters.finished_requests == 5
 
 
 @pytest.mark.usefixtures("soon_over")

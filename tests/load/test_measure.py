@@ -122,6 +122,15 @@ def test_the_prefix_cache_is_reset_where_it_can_be(speculating: FakeVllm) -> Non
         assert not measured(plain).prefix_cache_reset
 
 
+def test_a_shared_server_is_neither_waited_for_nor_reset(
+    speculating: FakeVllm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(idle, "IDLE_TIMEOUT_S", 0.0)
+    run = measured(speculating, shared=True, running=lambda _: 1)
+    assert run.counters.finished_requests == 12
+    assert not run.prefix_cache_reset
+
+
 def test_both_arms_get_the_same_work(speculating: FakeVllm) -> None:
     with FakeVllm(tpot_ms=2, ttft_ms=4) as plain:
         base, spec = measured(plain, arm="baseline"), measured(speculating)

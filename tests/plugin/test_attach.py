@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
+import json
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import psutil
 import pytest
 
+from pytest_specdec.load import idle
 from pytest_specdec.reporting.result_file import read_result
+from pytest_specdec.serving.prometheus import running_requests
+from pytest_specdec.serving.scrape_source import get_text
 from pytest_specdec.testing import FakeVllm
 from tests.exact_times import STAMPED
 from tests.plugin.conftest import FAST
@@ -15,6 +22,7 @@ from tests.plugin.conftest import FAST
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+DEV_MODE = {"VLLM_SERVER_DEV_MODE": "1"}
 SPECULATION = {"method": "ngram", "num_speculative_tokens": 3}
 
 
@@ -25,6 +33,20 @@ def servers() -> Iterator[tuple[FakeVllm, FakeVllm]]:
     with (
         FakeVllm(model="fake-model", **knobs) as baseline,
         FakeVllm(model="fake-model", speculative_config=SPECULATION, **knobs) as specdec,
+    ):
+        yield baseline, specdec
+
+
+@pytest.fixture(scope="module")
+def shared_servers() -> Iterator[tuple[FakeVllm, FakeVllm]]:
+    """The same, where an answer can go on for as long as a test runs, and figures per request are told."""
+    knobs: dict[str, Any] = FAST | STAMPED | {"version": "0.30.0"}
+    long, figures = ("--max-model-len", "100000"), ("--per-request-spec-decode-metrics", "detailed")
+    with (
+        FakeVllm(model="fake-model", flags=long, env=DEV_MODE, **knobs) as baseline,
+        FakeVllm(
+            model="fake-model", flags=(*long, *figures), env=DEV_MODE, speculative_config=SPECULATION, **knobs
+        ) as specdec,
     ):
         yield baseline, specdec
 
@@ -89,6 +111,89 @@ def test_a_server_that_is_not_there_is_an_error(
     result = run_gate(f"{servers[0].base_url},http://127.0.0.1:1")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*the specdec server: GET /v1/models: did not answer*"])
+
+
+@contextlib.contextmanager
+def another_client(*servers: FakeVllm) -> Iterator[None]:
+    """Answers that go on and on, to somebody else."""
+    with contextlib.ExitStack() as open_until_then:
+        for server in servers:
+            connection = http.client.HTTPConnection(urlsplit(server.base_url).netloc, timeout=60)
+            open_until_then.callback(connection.close)
+            asked = {"model": "fake-model", "prompt": "On and on", "stream": True, "ignore_eos": True}
+            connection.request(
+                "POST",
+                "/v1/completions",
+                json.dumps(asked | {"max_tokens": 90_000}),
+                {"Content-Type": "application/json"},
+            )
+            answer = connection.getresponse()
+            open_until_then.callback(answer.close)
+            assert answer.readline().startswith((b"data: {", b": due"))  # it runs
+        yield
+        for server in servers:  # all the time
+            assert running_requests(get_text(f"{server.base_url}/metrics", 60)) >= 1
+
+
+def test_another_clients_requests_are_an_error_that_names_the_option(
+    shared_servers: tuple[FakeVllm, FakeVllm],
+    run_gate: Callable[..., pytest.RunResult],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(idle, "IDLE_TIMEOUT_S", 0.0)
+    with another_client(*shared_servers):
+        result = run_gate(f"{shared_servers[0].base_url},{shared_servers[1].base_url}")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        ["*foreign traffic: * running on the server although we sent none*", "*--specdec-allow=foreign-traffic*"]
+    )
+
+
+@pytest.mark.parametrize("said", ["--specdec-allow=foreign-traffic", "in the config"])
+def test_another_clients_requests_may_be_allowed(
+    said: str,
+    shared_servers: tuple[FakeVllm, FakeVllm],
+    run_gate: Callable[..., pytest.RunResult],
+    pytester: pytest.Pytester,
+) -> None:
+    measure = {"rounds": 3, "max_rounds": 3} | ({"allow": ["foreign-traffic"]} if said == "in the config" else {})
+    with another_client(*shared_servers):
+        result = run_gate(
+            f"{shared_servers[0].base_url},{shared_servers[1].base_url}",
+            *([said] if said.startswith("--") else []),
+            "--junitxml=junit.xml",
+            slo="tpot_gain=0.1, min_acceptance_length=1.2",
+            measure=measure,
+        )
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["fake/tiny: note: foreign traffic was allowed*"])
+    assert 'name="specdec.traffic" value="foreign"' in (pytester.path / "junit.xml").read_text()
+    (comparison,) = read_result(pytester.path / ".specdec" / "results.json").comparisons.values()
+    assert comparison.foreign_traffic
+    assert sum(note.startswith("foreign traffic was allowed") for note in comparison.notes) == 1
+    for run in comparison.runs:
+        received = sum(sample.completion_tokens for sample in run.successes)
+        assert run.counters.generation_tokens == received
+        assert run.server_counters is not None
+        assert (run.server_counters.generation_tokens or 0) > received
+        assert not run.prefix_cache_reset
+        if run.arm == "specdec":  # exactly: by the server's figures per request
+            told = [sample.spec.drafts for sample in run.successes if sample.spec is not None]
+            assert (run.counters.drafts, len(told)) == (sum(told), len(run.successes))
+            assert (run.server_counters.drafts or 0) > sum(told)
+
+
+def test_servers_that_the_run_starts_have_no_other_users(
+    pytester: pytest.Pytester, write_config: Callable[..., Any], write_gate: Callable[..., Any]
+) -> None:
+    write_gate()
+    write_config()
+    by_option = pytester.runpytest("--specdec-config=fake.json", "--specdec-allow=foreign-traffic")
+    write_config(measure={"allow": ["foreign-traffic"]})
+    by_config = pytester.runpytest("--specdec-config=fake.json")
+    for result, where in ((by_option, "--specdec-allow"), (by_config, "fake.json: measure: allow")):
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        result.stderr.fnmatch_lines([f"*{where}: foreign-traffic is for servers that run already (--specdec-attach)*"])
 
 
 @pytest.mark.parametrize(
