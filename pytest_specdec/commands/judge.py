@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,8 @@ class Rejudged:
     """Why there is no number to judge."""
     conditions: str = ""
     """Under which it was measured, where the comparison does not know; notes follow."""
+    sweep: Mapping[str, Comparison] = field(default_factory=dict)
+    """All loads, the lowest first, where they were judged together; ``comparison`` is the one missed first, else the lowest."""
 
     @property
     def outcomes(self) -> set[str]:
@@ -92,14 +94,29 @@ def run(arguments: argparse.Namespace) -> str:
 
 
 def _judged_file(arguments: argparse.Namespace, requirements: Sequence[Requirement]) -> list[Rejudged]:
+    from pytest_specdec.core.crossover_verdicts import measured_sweeps
+    from pytest_specdec.core.objectives import REGISTRY
     from pytest_specdec.reporting.result_file import read_result
 
     if not requirements:
         raise SpecDecError("there is nothing to judge by", remedy="Give --slo NAME=VALUE, such as --slo tpot_gain=0.3.")
     path = arguments.file or arguments.default_file
-    comparisons = _chosen(read_result(path).comparisons, arguments.config, str(path))
+    document = read_result(path)
+    chosen = _chosen(document.comparisons, arguments.config, str(path))
+    comparisons = {key: _at_confidence(one, arguments.confidence) for key, one in chosen.items()}
     saved_for = _reference(arguments.compare, arguments.history) if arguments.compare else None
-    return [_judged(key, one, requirements, arguments.confidence, saved_for) for key, one in comparisons.items()]
+    at_one_load = tuple(one for one in requirements if REGISTRY[one.objective].kind != "sweep")
+    sweeps = (
+        measured_sweeps(comparisons, [gate.points for gate in document.gates if gate.points])
+        if at_one_load != requirements
+        else []
+    )
+    alone = {key: one for key, one in comparisons.items() if not any(key in sweep for sweep in sweeps)}
+    return [
+        *(_judged_sweep(sweep, requirements, saved_for) for sweep in sweeps),
+        # Whatever is in none of them has no crossover, and need not have one.
+        *(_judged(key, one, at_one_load if sweeps else requirements, saved_for) for key, one in alone.items()),
+    ]
 
 
 def _judged_arms(arguments: argparse.Namespace, requirements: Sequence[Requirement]) -> Rejudged:
@@ -204,16 +221,32 @@ def _judged(
     key: str,
     comparison: Comparison,
     requirements: Sequence[Requirement],
-    confidence: float | None,
     saved_for: SavedFor | None,
 ) -> Rejudged:
     from pytest_specdec.core.judge import judge
 
-    comparison = _at_confidence(comparison, confidence)
     try:
-        return Rejudged(key, comparison, judge(comparison, requirements, saved_for=saved_for))
+        return Rejudged(key, comparison, judge(comparison, requirements, saved_for=saved_for) if requirements else ())
     except CannotMeasure as error:
         return Rejudged(key, comparison, error=error)
+
+
+def _judged_sweep(
+    sweep: Mapping[str, Comparison], requirements: Sequence[Requirement], saved_for: SavedFor | None
+) -> Rejudged:
+    """As the gate of a sweep judges it: everything at every load, and the crossovers."""
+    from pytest_specdec.core.crossover_verdicts import judge_sweep, shown_place
+    from pytest_specdec.core.sweep import check_requirement
+
+    keys, points = list(sweep), list(sweep.values())
+    try:
+        for requirement in requirements:
+            check_requirement(requirement, [point.load for point in points])
+        verdicts = judge_sweep(points, requirements, saved_for=saved_for)
+    except CannotMeasure as error:
+        return Rejudged(keys[0], points[0], error=error, sweep=sweep)
+    place = shown_place(verdicts, points)
+    return Rejudged(keys[place], points[place], verdicts, sweep=sweep)
 
 
 def _at_confidence(comparison: Comparison, confidence: float | None) -> Comparison:
@@ -226,14 +259,17 @@ def _lines(judged: Sequence[Rejudged]) -> list[str]:
     from pytest_specdec.core.summary import summarise
     from pytest_specdec.reporting.layout import fitted
     from pytest_specdec.reporting.measurement import conditions, figure_lines
+    from pytest_specdec.reporting.sweep_table import sweep_lines
     from pytest_specdec.reporting.verdict_table import headline, remark_lines, table_lines
 
     lines: list[str] = []
     for one in judged:
         outcome = headline(one.verdicts) if one.verdicts else "nothing judged"
-        lines += ["", f"{one.key}: {f'ERROR: {one.error}' if one.error else outcome}"]
+        title = one.key if not one.sweep else f"{next(iter(one.sweep))}, {len(one.sweep)} loads"
+        lines += ["", f"{title}: {f'ERROR: {one.error}' if one.error else outcome}"]
         lines += table_lines(one.verdicts, confidence=one.comparison.load.confidence, width=columns())
         lines += [f"  {line}" for line in remark_lines(one.verdicts)]
+        lines += [f"  {line}" for line in ([] if one.error else sweep_lines(list(one.sweep.values())))]
         if one.conditions:
             figures = [] if one.error else figure_lines(summarise(one.comparison))
             lines += [
@@ -247,6 +283,7 @@ def _lines(judged: Sequence[Rejudged]) -> list[str]:
 def _as_data(one: Rejudged) -> dict[str, Any]:
     return {
         "comparison": one.key,
+        "sweep": list(one.sweep),
         "config_id": one.comparison.config_id,
         "confidence": one.comparison.load.confidence,
         "verdicts": [asdict(verdict) for verdict in one.verdicts],

@@ -18,7 +18,7 @@ from pytest_specdec.core.sweep import Crossover, SweptField, amount, crossover, 
 from pytest_specdec.core.verdict import Estimate, Requirement, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pytest_specdec.core.samples import Comparison
     from pytest_specdec.core.saved import SavedFor
@@ -67,6 +67,34 @@ def sweep_of(comparisons: Sequence[Comparison], *, looks: int | None = None) -> 
         tpot, throughput = (_gain(evidence, gain) for gain in CROSSING_GAINS)
         points.append(SweepPoint(comparison, tpot, throughput))
     return Sweep(swept_field([comparison.load for comparison in comparisons]), tuple(points))
+
+
+def measured_sweeps(
+    comparisons: Mapping[str, Comparison], declared: Iterable[Sequence[str]] = ()
+) -> list[dict[str, Comparison]]:
+    """The sweeps among saved comparisons, by their keys, the lowest load first.
+
+    Args:
+        comparisons: By key.
+        declared: Keys of sweeps that tests declared. Whatever is in none of them makes one, too, where one config was measured at
+            several loads that are otherwise equal; of two equal loads the one with more requests counts.
+    """
+    sweeps = [
+        {key: comparisons[key] for key in keys}
+        for keys in dict.fromkeys(map(tuple, declared))
+        if {*keys} <= {*comparisons}
+    ]
+    groups: dict[object, dict[float, str]] = {}
+    by_requests = sorted(comparisons, key=lambda key: comparisons[key].load.num_requests)
+    for key in by_requests:
+        one = comparisons[key]
+        same = replace(one.load, concurrency=None, request_rate=None, num_requests=1)
+        if not any(key in sweep for sweep in sweeps):
+            groups.setdefault((one.config_id, one.workload.sha256, one.load.open_loop, same), {})[amount(one.load)] = (
+                key
+            )
+    several = (sorted(group.items()) for group in groups.values() if len(group) > 1)
+    return [*sweeps, *({key: comparisons[key] for _, key in group} for group in several)]
 
 
 def judge_sweep(

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pytest_specdec.core.class_acceptance import by_class
+from pytest_specdec.core.crossover_verdicts import measured_sweeps
 from pytest_specdec.core.errors import CannotMeasure
 from pytest_specdec.core.evidence import Evidence
 from pytest_specdec.core.judge import estimate
 from pytest_specdec.core.ranking import rankings
 from pytest_specdec.core.summary import summarise
-from pytest_specdec.core.sweep import crossover
+from pytest_specdec.core.sweep import amount, crossover
 from pytest_specdec.reporting import charts
 from pytest_specdec.reporting.course import placement_lines, time_lines, warm_up_lines
 from pytest_specdec.reporting.markdown import verdict_sentence, worst_first
@@ -288,12 +289,9 @@ def _rankings(comparisons: Mapping[str, Comparison]) -> Iterator[Chart]:
 
 def _loads(comparisons: Mapping[str, Comparison]) -> Iterator[Chart]:
     """Gain against load, where one config was measured at several loads that are otherwise equal."""
-    groups: dict[object, list[Comparison]] = {}
-    for one in comparisons.values():
-        same = replace(one.load, concurrency=None, request_rate=None, num_requests=1)
-        groups.setdefault((one.config_id, one.workload.sha256, one.load.open_loop, same), []).append(one)
-    for number, group in enumerate(groups.values(), start=1):
-        points = sorted((_amount(one), gain) for one in group if (gain := _gain(one)) is not None)
+    for number, sweep in enumerate(measured_sweeps(comparisons), start=1):
+        group = list(sweep.values())
+        points = [(amount(one.load), gain) for one in group if (gain := _gain(one)) is not None]
         if len(points) < _SEVERAL:
             continue
         loads, gains = [load for load, _ in points], [gain for _, gain in points]
@@ -307,10 +305,6 @@ def _loads(comparisons: Mapping[str, Comparison]) -> Iterator[Chart]:
             name=f"loads-{number}",
         )
         yield replace(drawn, title=f"{drawn.title}: {first.config_id}, {first.workload.name}")
-
-
-def _amount(comparison: Comparison) -> float:
-    return float(comparison.load.request_rate or comparison.load.concurrency or 0)
 
 
 def _gain(comparison: Comparison) -> Estimate | None:
