@@ -38,7 +38,7 @@ def disturb(monkeypatch: pytest.MonkeyPatch) -> Callable[[Container[int]], list[
             run = run_once(server, *args, **kwargs)
             late = len(ran) in which
             ran.append((server.arm, kwargs["plan"]))
-            return replace(run, client=replace(run.client, p99_loop_lag_s=LATE_S)) if late else run
+            return replace(run, client=replace(run.client, p99_loop_lag_s=LATE_S, cpu_share=0.5)) if late else run
 
         monkeypatch.setattr(rounds, "run_once", disturbed)
         return ran
