@@ -10,10 +10,11 @@ MODEL := models/smollm2-135m-instruct
 QUICKSTART := --specdec-config=example_suites/quickstart/ngram.json --specdec-config=example_suites/quickstart/eagle3.json
 # Fake servers keep time there, and two at once on two cores would make each other late. Tests of the plugin wait most of the time.
 SERIAL := tests/serving tests/testing
+RAY := tests/plugin/test_ray_example.py
 # Nothing here may ask a hub: what is needed lies in the repository or in a package.
 export HF_HUB_OFFLINE := 1
 
-.PHONY: demo demo-failing test lint test-fast test-e2e test-versions venv model lock clean
+.PHONY: demo demo-failing test lint test-fast test-e2e test-ray test-versions venv model lock clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.plugin model
@@ -23,7 +24,7 @@ demo: $(VENV)/.plugin model
 demo-failing: $(VENV)/.plugin model
 	$(BIN)/python -m pytest --specdec-config=example_suites/quickstart/ngram.json example_suites/failing
 
-test: test-fast test-e2e
+test: test-fast test-e2e test-ray
 
 lint: $(VENV)/.tools
 	$(BIN)/ruff check .
@@ -32,11 +33,15 @@ lint: $(VENV)/.tools
 
 test-fast: lint
 	$(BIN)/python -m pytest tests $(SERIAL:%=--ignore=%) --ignore=tests/plugin --ignore=tests/e2e --numprocesses=2
-	$(BIN)/python -m pytest tests/plugin --numprocesses=2
+	$(BIN)/python -m pytest tests/plugin --ignore=$(RAY) --numprocesses=2
 	$(BIN)/python -m pytest $(SERIAL)
 
 test-e2e: $(VENV)/.suffix model
 	$(BIN)/python -m pytest tests/e2e
+
+# A gate whose servers run on a local Ray; it takes about half a minute.
+test-ray: $(VENV)/.ray
+	$(BIN)/python -m pytest $(RAY)
 
 test-versions:
 	scripts/test_versions.sh 3.10 3.12 3.13
@@ -74,6 +79,10 @@ $(VENV)/.suffix: $(VENV)/.tools requirements/suffix.lock
 	@command -v c++ >/dev/null || { echo "A C++ compiler is needed to build arctic-inference (suffix decoding): apt-get install g++" >&2; exit 1; }
 	@echo "Building arctic-inference for suffix decoding (two minutes, the first time) ..."
 	@$(PIP) -r requirements/suffix.lock
+	@touch $@
+
+$(VENV)/.ray: $(VENV)/.tools requirements/ray.lock
+	@$(PIP) -r requirements/ray.lock
 	@touch $@
 
 $(MODEL)/config.json: | $(VENV)/.runtime
