@@ -1,4 +1,4 @@
-"""What other plugins add through hooks: objectives for marks, notes on measurements, the last word on verdicts, sections of reports."""
+"""What other plugins add through hooks: servers, objectives for marks, notes on measurements, the last word on verdicts, sections of reports."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_specdec.core.errors import CannotMeasure, MarkError
+from pytest_specdec.core.errors import CannotMeasure, LaunchError, MarkError
 from pytest_specdec.core.own_objectives import register
 from pytest_specdec.core.report_section import ReportSection
 from pytest_specdec.gate_records import relative
 
 if TYPE_CHECKING:
+    from pytest_specdec.core.launched import Launched
     from pytest_specdec.core.results import ResultDocument
-    from pytest_specdec.core.samples import Comparison
+    from pytest_specdec.core.samples import Arm, Comparison
     from pytest_specdec.judging import Judged
+    from pytest_specdec.serving.command import LaunchPlan
 
 REPLACED = "replaced by a plugin (pytest_specdec_replace_verdicts)"
 
@@ -31,6 +33,39 @@ def add_objectives(config: pytest.Config) -> None:
         config.add_cleanup(register(own for several in given for own in several))
     except MarkError as error:
         raise pytest.UsageError(f"pytest_specdec_objectives: {error}") from None
+
+
+def changed_command(config: pytest.Config, arm: Arm, argv: tuple[str, ...]) -> tuple[str, ...]:
+    """A server's command line as plugins want it."""
+    changed = config.hook.pytest_specdec_server_command(config=config, arm=arm, argv=argv)
+    return tuple(changed) if changed is not None else argv
+
+
+def launches_elsewhere(config: pytest.Config) -> bool:
+    """Whether a plugin may start servers."""
+    return bool(config.hook.pytest_specdec_launch.get_hookimpls())
+
+
+def launch_elsewhere(config: pytest.Config, plan: LaunchPlan) -> Launched | None:
+    """Have a plugin start a server; None where it leaves that to us.
+
+    Raises:
+        LaunchError: It could not.
+    """
+    try:
+        launched: Launched | None = config.hook.pytest_specdec_launch(
+            config=config,
+            arm=plan.arm,
+            argv=plan.argv,
+            env=dict(plan.env),
+            served_name=plan.served_name,
+            port=plan.port,
+        )
+    except Exception as error:
+        raise LaunchError(
+            f"pytest_specdec_launch could not start the {plan.arm} server: {type(error).__name__}: {error}"
+        ) from error
+    return launched
 
 
 def notes_of(config: pytest.Config, comparison: Comparison) -> list[str]:

@@ -6,6 +6,7 @@ objective was missed (after its body).
 
 from __future__ import annotations
 
+import functools
 import platform
 import shlex
 from typing import TYPE_CHECKING, Any
@@ -14,9 +15,16 @@ import pytest
 from _pytest._code.code import ExceptionRepr
 
 from pytest_specdec import __version__
-from pytest_specdec.adding import REPLACED, last_word, notes_of, sections_of
-from pytest_specdec.core.errors import ConfigError, Finding, LaunchError, SpecDecError
-from pytest_specdec.core.foreign_traffic import ALLOWANCE
+from pytest_specdec.adding import (
+    REPLACED,
+    changed_command,
+    last_word,
+    launch_elsewhere,
+    launches_elsewhere,
+    notes_of,
+    sections_of,
+)
+from pytest_specdec.core.errors import ConfigError, Finding, SpecDecError
 from pytest_specdec.core.masked_text import masked_text
 from pytest_specdec.core.masking import masked_argv
 from pytest_specdec.gate_records import config_id, properties_of, record_of, relative, table_of
@@ -29,6 +37,8 @@ from pytest_specdec.progress import SilentProgress, TerminalProgress
 from pytest_specdec.reporting.layout import fitted, printable
 from pytest_specdec.screen import reporter_of, width_of
 from pytest_specdec.session import SpecSession
+from pytest_specdec.settings import refuse_foreign_traffic
+from pytest_specdec.unjudged import why_refused
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -36,11 +46,8 @@ if TYPE_CHECKING:
     from _pytest.outcomes import Failed
 
     from pytest_specdec.core.config import SpecConfig
-    from pytest_specdec.core.launched import Launched
     from pytest_specdec.core.results import GateOutcome
-    from pytest_specdec.core.samples import Arm
     from pytest_specdec.lossless_probe import LosslessProbe
-    from pytest_specdec.serving.command import LaunchPlan
     from pytest_specdec.serving.process import Server
     from pytest_specdec.settings import Options
 
@@ -49,8 +56,6 @@ if not TYPE_CHECKING:
     Failed = pytest.fail.Exception
 
 JUDGED = pytest.StashKey[Judged]()
-_REASONS = 3
-"""So many reasons for skipped gates are said."""
 ATTEMPTS = pytest.StashKey[int]()
 
 
@@ -81,7 +86,7 @@ class Gates:
             configs,
             findings,
             SilentProgress() if quiet else TerminalProgress(config),
-            change_command=self._change_command,
+            change_command=functools.partial(changed_command, config),
             measured=lambda comparison: config.hook.pytest_specdec_measured(config=config, comparison=comparison),
             notes_of=lambda comparison: notes_of(config, comparison),
             environment={
@@ -92,8 +97,8 @@ class Gates:
                 "argv": shlex.join(masked_argv(map(str, config.invocation_params.args))),
             },
         )
-        if _launches_elsewhere(config):
-            self.session.elsewhere = self._launch_elsewhere
+        if launches_elsewhere(config):
+            self.session.elsewhere = functools.partial(launch_elsewhere, config)
         self.selected: list[pytest.Item] = []
         self.refusal: str | None = None
         """Why the run fails although no test did."""
@@ -103,7 +108,7 @@ class Gates:
         """Of other plugins that failed to add to the report."""
         self.replaced: list[str] = []
         """Whose verdicts another plugin has replaced."""
-        self._skipped: dict[str, None] = {}
+        self.skipped: dict[str, None] = {}
         """Why gates were skipped; each reason once."""
 
     @classmethod
@@ -115,7 +120,7 @@ class Gates:
         """
         from pytest_specdec.serving.preflight import checked_configs
 
-        elsewhere = options.attached is not None or _launches_elsewhere(config)
+        elsewhere = options.attached is not None or launches_elsewhere(config)
         try:
             configs, findings = (
                 checked_configs(options.configs, default_model=options.model, elsewhere=elsewhere)
@@ -125,8 +130,7 @@ class Gates:
         except ConfigError as error:
             source = "" if options.configs_from.startswith("--") else f" (from {options.configs_from})"
             raise pytest.UsageError(f"speculative config{source}:\n{error}") from None
-        if options.attached is None:
-            _refuse_foreign_traffic(options, configs)
+        refuse_foreign_traffic(options, configs)
         if options.attached and len(configs) > 1:
             raise pytest.UsageError(
                 f"--specdec-attach: the speculating server has one config, and {len(configs)} were given"
@@ -239,26 +243,6 @@ class Gates:
             self.session.progress.close()
         return servers["baseline"], servers["specdec"]
 
-    def _change_command(self, arm: Arm, argv: tuple[str, ...]) -> tuple[str, ...]:
-        changed = self.config.hook.pytest_specdec_server_command(config=self.config, arm=arm, argv=argv)
-        return tuple(changed) if changed is not None else argv
-
-    def _launch_elsewhere(self, plan: LaunchPlan) -> Launched | None:
-        try:
-            launched: Launched | None = self.config.hook.pytest_specdec_launch(
-                config=self.config,
-                arm=plan.arm,
-                argv=plan.argv,
-                env=dict(plan.env),
-                served_name=plan.served_name,
-                port=plan.port,
-            )
-        except Exception as error:
-            raise LaunchError(
-                f"pytest_specdec_launch could not start the {plan.arm} server: {type(error).__name__}: {error}"
-            ) from error
-        return launched
-
     # -- judging, after the body
 
     @pytest.hookimpl(wrapper=True)
@@ -310,7 +294,7 @@ class Gates:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Collect the gates' records; with xdist this happens in the controller."""
         if reason := getattr(report, "specdec_skipped", None):
-            self._skipped[reason] = None
+            self.skipped[reason] = None
         record = getattr(report, "specdec", None)
         if record is not None:
             from pytest_specdec.core.results import GateRecord
@@ -355,28 +339,9 @@ class Gates:
             self.session.save()
         except SpecDecError as error:
             self.save_error = error
-        self.refusal = self._refusal(session)
+        self.refusal = why_refused(self, session)
         if session.exitstatus == pytest.ExitCode.OK and (self.refusal or self.save_error or self.close_error):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
-
-    def _refusal(self, session: pytest.Session) -> str | None:
-        if self.config.getoption("collectonly") or self.options.plan or self.options.self_test or self.options.tune:
-            return None
-        judged = ("passed", "failed", "xfailed")
-        if any(gate.outcome in judged and gate.verdicts for gate in self.session.gates.values()):
-            return None
-        if self.options.require:
-            return "no gate was judged, and --specdec-require asks for one"
-        live = self.config.getoption("specdec_prometheus")
-        if (self.configs or live) and any(is_gate(item) for item in session.items):
-            lines = [
-                f"{'a config' if self.configs else 'a Prometheus'} was given and gates were selected, but none was judged"
-            ]
-            lines += [f"  skipped: {reason}" for reason in [*self._skipped][:_REASONS]]
-            if (more := len(self._skipped) - _REASONS) > 0:
-                lines.append(f"  and {more} more reason{'s' if more > 1 else ''}")
-            return "\n".join(lines)
-        return None
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
@@ -423,23 +388,6 @@ class Gates:
     def pytest_unconfigure(self) -> None:
         """Last words: no server outlives pytest, whatever happened before."""
         self.session.close()
-
-
-def _launches_elsewhere(config: pytest.Config) -> bool:
-    return bool(config.hook.pytest_specdec_launch.get_hookimpls())
-
-
-def _refuse_foreign_traffic(options: Options, configs: Sequence[SpecConfig]) -> None:
-    """Servers that the run launches have no other users.
-
-    Raises:
-        pytest.UsageError: They would be measured as if they had.
-    """
-    told = [f"{config.path.name}: measure: allow" for config in configs if ALLOWANCE in config.measure.allow]
-    for where in [*(["--specdec-allow"] if ALLOWANCE in options.allow else []), *told]:
-        raise pytest.UsageError(
-            f"{where}: {ALLOWANCE} is for servers that run already (--specdec-attach); those that this run starts serve nobody else"
-        )
 
 
 def _first_line(call: pytest.CallInfo[Any]) -> str:

@@ -14,14 +14,17 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from pytest_specdec.core.foreign_traffic import ALLOWANCE
 from pytest_specdec.core.masked_text import masked_text
 from pytest_specdec.core.procedure import Procedure, read_procedure
 from pytest_specdec.core.samples import ARMS
 from pytest_specdec.options import MEASURE_INI
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
+    from pytest_specdec.core.config import SpecConfig
     from pytest_specdec.core.samples import Arm
 
 Unsure = Literal["fail", "pass"]
@@ -103,6 +106,21 @@ def read_options(config: pytest.Config) -> Options:
         attached=_attached(config),
         keep=bool(config.getoption("specdec_keep")),
     )
+
+
+def refuse_foreign_traffic(options: Options, configs: Iterable[SpecConfig]) -> None:
+    """Servers that the run launches have no other users.
+
+    Raises:
+        pytest.UsageError: They would be measured as if they had.
+    """
+    if options.attached is not None:
+        return
+    told = [f"{config.path.name}: measure: allow" for config in configs if ALLOWANCE in config.measure.allow]
+    for where in [*(["--specdec-allow"] if ALLOWANCE in options.allow else []), *told]:
+        raise pytest.UsageError(
+            f"{where}: {ALLOWANCE} is for servers that run already (--specdec-attach); those that this run starts serve nobody else"
+        )
 
 
 def _attached(config: pytest.Config) -> Attached | None:

@@ -39,6 +39,7 @@ WITH_PYTEST = {
     "settings.py",
     "gates.py",
     "adding.py",
+    "unjudged.py",
     "canary_gates.py",
     "objective_listing.py",
     "gate_records.py",

@@ -269,7 +269,7 @@ def _lines(judged: Sequence[Rejudged]) -> list[str]:
         lines += ["", f"{title}: {f'ERROR: {one.error}' if one.error else outcome}"]
         lines += table_lines(one.verdicts, confidence=one.comparison.load.confidence, width=columns())
         lines += [f"  {line}" for line in remark_lines(one.verdicts)]
-        lines += [f"  {line}" for line in ([] if one.error else sweep_lines(list(one.sweep.values())))]
+        lines += [f"  {line}" for line in ([] if one.error else sweep_lines(list(one.sweep.values()), width=columns()))]
         if one.conditions:
             figures = [] if one.error else figure_lines(summarise(one.comparison))
             lines += [

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pytest_specdec.core.intervals import t_quantile
 
 if TYPE_CHECKING:
-    from pytest_specdec.core.objectives import Objective
+    from pytest_specdec.core.objective import Objective
     from pytest_specdec.core.samples import Comparison
     from pytest_specdec.core.verdict import Direction, Estimate, Outcome, Requirement, Unit
 

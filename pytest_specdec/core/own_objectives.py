@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, get_args
 
 from pytest_specdec.core import slo_values
 from pytest_specdec.core.errors import CannotMeasure, MarkError
-from pytest_specdec.core.objectives import REGISTRY, Objective, add, remove
+from pytest_specdec.core.objective import Objective
+from pytest_specdec.core.objectives import REGISTRY, add, remove
 from pytest_specdec.core.verdict import Direction, Estimate, Requirement, Unit
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from pytest_specdec.core.masked_text import masked_text
 from pytest_specdec.core.samples import ServerRecord
 from pytest_specdec.serving.attached import AttachedServer, attach
 from pytest_specdec.serving.command import masked_argv, masked_env
+from pytest_specdec.serving.readiness import await_ready
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,15 +84,7 @@ class ElsewhereServer:
         Raises:
             LaunchError: It does not in time; it has been stopped.
         """
-        try:
-            while not self.look(_POLL_S):
-                progress(f"{self.arm} server: waiting for {self.base_url}")
-                meanwhile()
-        except BaseException as error:
-            if isinstance(error, LaunchError):
-                error.launched = True
-            self.stop()
-            raise
+        await_ready(self, lambda: f"waiting for {self.base_url}", progress, meanwhile, _POLL_S)
 
     def look(self, wait_s: float = 0.0) -> bool:
         """Whether it is ready.

@@ -16,7 +16,7 @@ from pytest_specdec.serving.failures import Cause, find_cause, quote
 from pytest_specdec.serving.fallbacks import changed_by_vllm
 from pytest_specdec.serving.log_facts import read_facts
 from pytest_specdec.serving.log_tables import Circumstances, Event
-from pytest_specdec.serving.readiness import PortTaken, ReadinessProbe, Refused, get, server_version
+from pytest_specdec.serving.readiness import PortTaken, ReadinessProbe, Refused, await_ready, get, server_version
 from pytest_specdec.serving.result_folder import ELSEWHERE, create_log, is_full
 from pytest_specdec.serving.server_log import GROWS_TO, ServerLog
 from pytest_specdec.serving.supervisor import Supervisor
@@ -166,15 +166,7 @@ class Server:
             LaunchError: It did not come up; nothing of it is left running.
             PortTaken: Likewise, because its port belongs to another process.
         """
-        try:
-            while not self.look(self._poll_s):
-                progress(f"{self.arm} server: {self._log.phase}")
-                meanwhile()
-        except BaseException as error:
-            if isinstance(error, LaunchError):
-                error.launched = True
-            self.stop()
-            raise
+        await_ready(self, lambda: self._log.phase, progress, meanwhile, self._poll_s)
 
     def look(self, wait_s: float = 0.0) -> bool:
         """Whether a server that was begun is ready.

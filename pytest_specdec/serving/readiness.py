@@ -10,9 +10,14 @@ import http.client
 import json
 import select
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_specdec.core.errors import LaunchError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_specdec.core.samples import Arm
 
 _REQUEST_TIMEOUT_S = 2.0
 _ONCE_TIMEOUT_S = 30.0
@@ -26,6 +31,48 @@ class PortTaken(LaunchError):  # noqa: N818 - as its base family: a state of aff
 
 class Refused(LaunchError):  # noqa: N818 - likewise
     """The server is up and will not generate."""
+
+
+class Starting(Protocol):
+    """A server that was begun."""
+
+    arm: Arm
+
+    def look(self, wait_s: float) -> bool:
+        """Whether it is ready, waiting up to so long for news."""
+
+    def stop(self) -> None:
+        """End it."""
+
+
+def await_ready(
+    server: Starting,
+    phase: Callable[[], str],
+    progress: Callable[[str], None],
+    meanwhile: Callable[[], None],
+    poll_s: float,
+) -> None:
+    """Wait for a server; one that does not become ready is stopped.
+
+    Args:
+        server: To be waited for.
+        phase: What it does at the moment.
+        progress: Told so several times a second.
+        meanwhile: Called as often; what it raises ends the server, too.
+        poll_s: Most seconds between two of these.
+
+    Raises:
+        LaunchError: From ``server``, marked as launched.
+    """
+    try:
+        while not server.look(poll_s):
+            progress(f"{server.arm} server: {phase()}")
+            meanwhile()
+    except BaseException as error:
+        if isinstance(error, LaunchError):
+            error.launched = True
+        server.stop()
+        raise
 
 
 @dataclass(frozen=True)
