@@ -138,7 +138,8 @@ def run_arm(
             if window.stalled:  # it may never become idle again
                 after = reader.counters(await client.get_text("/metrics"))
             elif shared:
-                ours = sum(transfer.failure is None for transfer in window.transfers)
+                window = window if isinstance(window, Observed) else observed(window)
+                ours = sum(sample.error is None for sample in window.samples)
                 after = await shared_counters(client, reader, before, ours)
             else:
                 after = await settled_counters(client, reader)
