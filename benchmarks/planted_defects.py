@@ -89,8 +89,8 @@ DEFECTS = (
     Defect(
         "failed requests dropped",
         "load/measure.py",
-        "for transfer in window.transfers)\n    return ArmRun(",
-        "for transfer in window.transfers)\n    samples = tuple(sample for sample in samples if sample.error is None)\n    return ArmRun(",
+        "        samples=seen.samples,",
+        "        samples=tuple(sample for sample in seen.samples if sample.error is None),",
     ),
     Defect(
         "percent against fraction",

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from pytest_specdec.core.acceptance import acceptance_of, inconsistencies
 from pytest_specdec.core.errors import CannotMeasure, ConfigError, InvalidMeasurement, SpecDecError, WorkloadError
 from pytest_specdec.core.load_spec import LoadSpec, load_problems, merge_load
-from pytest_specdec.core.validity import verification_of
 
 if TYPE_CHECKING:
     import argparse
@@ -124,6 +123,8 @@ def as_data(config: SpecConfig, workload: Workload, load: LoadSpec, ran: Offline
         CannotMeasure: The speculating engine counts no drafts.
         InvalidMeasurement: Its counters contradict each other.
     """
+    from pytest_specdec.core.validity import verification_of
+
     data: dict[str, Any] = {
         "engine": "offline",
         "config": config.id,
