@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from pytest_specdec.core.output_rules import OUTPUT_OBJECTIVES
@@ -15,15 +16,24 @@ if TYPE_CHECKING:
     from pytest_specdec.core.verdict import Verdict
 
 
+_LOST_TEMPERATURE = (
+    "On a CPU vLLM 0.32.0 does that with every draft: its verification never receives the temperature (docs/sampling-tests.md), so judge "
+    "greedy answers there, or sampled ones on a GPU."
+)
+
+
 def output_causes(comparison: Comparison, verdicts: Sequence[Verdict]) -> Iterator[str]:
     """A sentence or two where such an objective is not met; nothing otherwise."""
     missed = [one for one in verdicts if one.requirement.objective in OUTPUT_OBJECTIVES and one.outcome != "ok"]
     outputs = comparison.outputs
     if missed and missed[0].outcome == "FAIL" and comparison.sampled is not None:
         yield (
-            "Speculation samples tokens as often as the target would not: look at the draft's sampling (draft_sample_method), the rejection "
-            "sampler, and whether both servers apply temperature, top_p and top_k alike; greedy answers (temperature=0) may still be right."
+            "The speculating server takes some tokens more often, and others less often, than the target alone: look at the draft's sampling "
+            "(draft_sample_method), the rejection sampler, and whether both servers apply temperature, top_p and top_k alike; greedy answers "
+            "(temperature=0) may still be right."
         )
+        if {server.version for server in comparison.servers} == {"0.32.0"} and re.search(r" cores?$", comparison.device or ""):
+            yield _LOST_TEMPERATURE
     if not missed or outputs is None:
         return
     stated = dict(missed[0].requirement.options).get("tie_margin")
