@@ -32,7 +32,9 @@ def output_causes(comparison: Comparison, verdicts: Sequence[Verdict]) -> Iterat
             "(draft_sample_method), the rejection sampler, and whether both servers apply temperature, top_p and top_k alike; greedy answers "
             "(temperature=0) may still be right."
         )
-        if {server.version for server in comparison.servers} == {"0.32.0"} and re.search(r" cores?$", comparison.device or ""):
+        if {server.version for server in comparison.servers} == {"0.32.0"} and re.search(
+            r" cores?$", comparison.device or ""
+        ):
             yield _LOST_TEMPERATURE
     if not missed or outputs is None:
         return

@@ -5,6 +5,7 @@ What these tests show is how the plugin behaves, never that vLLM gets faster.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import sys
@@ -19,6 +20,11 @@ import scipy.stats  # noqa: F401 - see below
 from pytest_specdec.serving import command as _command  # noqa: F401 - patched by a test, see below
 from pytest_specdec.serving import preflight as _preflight  # noqa: F401 - as above
 from tests import exact_times
+
+with contextlib.suppress(ImportError):  # of the extra for reports
+    import jinja2  # noqa: F401
+    import matplotlib.backends.backend_svg
+    import matplotlib.figure  # noqa: F401
 
 # pytester runs the inner pytest in this process and forgets the modules it imported, but compiled modules cannot be imported a second
 # time. So they are imported here first, and so are our own modules that tests change: a module imported inside is another one the

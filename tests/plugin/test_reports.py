@@ -18,7 +18,6 @@ SCHEMA = Path(__file__).parents[1] / "data" / "junit" / "xunit2.xsd"
 def test_reports_that_were_asked_for_are_written_and_named(
     pytester: pytest.Pytester, write_config: Callable[..., None], write_gate: Callable[..., None]
 ) -> None:
-    # Before the inner pytest, which forgets what it imports: compiled modules cannot be imported a second time.
     pytest.importorskip("matplotlib.backends.backend_svg")
     pytest.importorskip("jinja2")
     write_config()
