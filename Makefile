@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --no-deps
 MODEL := models/smollm2-135m-instruct
 QUICKSTART := --specdec-config=example_suites/quickstart/ngram.json --specdec-config=example_suites/quickstart/eagle3.json
-# Fake servers keep time there, and two at once on two cores would make each other late. Tests of the plugin wait most of the time.
+# Fake servers keep time there, and two at once on two cores would make each other late. Tests of the plugin wait most of the time: four at once keep two cores busy.
 SERIAL := tests/serving tests/testing
 RAY := tests/plugin/test_ray_example.py
 # Nothing here may ask a hub: what is needed lies in the repository or in a package.
@@ -33,7 +33,7 @@ lint: $(VENV)/.tools
 
 test-fast: lint
 	$(BIN)/python -m pytest tests $(SERIAL:%=--ignore=%) --ignore=tests/plugin --ignore=tests/e2e --numprocesses=2
-	$(BIN)/python -m pytest tests/plugin --ignore=$(RAY) --numprocesses=2
+	$(BIN)/python -m pytest tests/plugin --ignore=$(RAY) --numprocesses=4
 	$(BIN)/python -m pytest $(SERIAL)
 
 test-e2e: $(VENV)/.suffix model
