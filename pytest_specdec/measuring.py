@@ -53,8 +53,8 @@ class Measurement:
     measured_s: float = 0.0
     """Seconds spent in rounds, for ``budget_s``."""
     switch_s: float = 0.0
-    disturbed: list[str] = field(default_factory=list)
-    """What was wrong with each run that was measured again."""
+    disturbed: int = 0
+    """Runs that were not fit to be judged."""
     placed: Placed | None = None
     blocks: list[BlockRecord] = field(default_factory=list)
     device: str | None = None
@@ -224,13 +224,14 @@ class Measurement:
         pending: list[ArmRun] = []
         launches: dict[Arm, int] = {}
         position_of_record = len(self.blocks)
+        tries = 1
         while steps:
             index, position, arm = steps[0]
             server = self._ready(stage, arm, progress, warm)
             launches[arm] = server.record.launch
             progress.phase(
                 f"{self.config.id}: {self.load.workload} at {self.load.at}, round {index + 1} of {up_to}, {arm}"
-                f"{self._so_far(up_to, len(pending))}"
+                f"{f', try {tries}' if tries > 1 else ''}{self._so_far(up_to, len(pending))}"
             )
             began = time.monotonic()
             run = run_once(
@@ -253,6 +254,7 @@ class Measurement:
                 raise RequestsFailed(error.what, where=str(server.log_path), remedy=error.remedy) from None
             except DisturbedMeasurement as error:
                 self._measure_again(error, block, up_to)
+                tries += 1
                 if self.plan_is_fresh:  # neither server may see these prompts again
                     self._plans_spoilt += 1
                     steps[:0] = [(one.round, one.order, one.arm) for one in pending]
@@ -261,6 +263,7 @@ class Measurement:
             finally:
                 self.measured_s += time.monotonic() - began
             del steps[0]
+            tries = 1
             pending.append(run)
             if len(pending) == complete:
                 self.runs.extend(pending)
@@ -284,12 +287,12 @@ class Measurement:
         """
         from pytest_specdec.load.arrivals import has_spare_plan
 
-        self.disturbed.append(error.what)
+        self.disturbed += 1
         no_prompts = self.plan_is_fresh and (
             block.grouped or not has_spare_plan(self.workload, self.load, spoilt=self._plans_spoilt)
         )
-        if no_prompts or len(self.disturbed) > max(MEASURED_AGAIN, up_to // 4):
-            again = f"; {len(self.disturbed)} runs were disturbed" if self.disturbed[1:] else ""
+        if no_prompts or self.disturbed > max(MEASURED_AGAIN, up_to // 4):
+            again = f"; {self.disturbed} runs were disturbed" if self.disturbed > 1 else ""
             raise DisturbedMeasurement(error.what + again, where=error.where, remedy=error.remedy)
         self.notes.append(f"measured again: {error.what}")
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pytest_specdec.core.samples import ArmRun, Comparison
 
 LATE_S = 99.0
+SECOND_ROUND = ("specdec", "baseline", "baseline, try 2", "baseline, try 3")
 GATE = """
     import pytest
 
@@ -61,6 +62,8 @@ def test_a_disturbed_run_is_measured_again_and_told(
     result.assert_outcomes(passed=1)
     order = ["baseline", "specdec", "specdec", "baseline", "baseline", "baseline", "baseline", "specdec"]
     assert [arm for arm, _ in ran] == order  # both are the second half of round 2
+    said = [line.partition(" (")[0] for line in result.outlines if "round 2 of 3" in line]
+    assert said == [f"specdec: fake: tiny at concurrency 4, round 2 of 3, {who}" for who in SECOND_ROUND]
     comparison = comparison_of(pytester)
     assert comparison.rounds == 3
     assert max(run.client.p99_loop_lag_s for run in comparison.runs) < LATE_S

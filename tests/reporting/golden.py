@@ -21,13 +21,10 @@ from __future__ import annotations
 import html as escapes
 import json
 import re
-import shutil
-import subprocess
 import sys
-import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -37,9 +34,9 @@ from pytest_specdec.core.results import GateRecord, ResultDocument
 from pytest_specdec.core.verdict import Estimate, Requirement, Verdict
 from pytest_specdec.reporting.palette import DARK, LIGHT
 from tests.core.comparison_builder import build_comparison
+from tests.reporting.browser import View, browse
 
 KEPT = Path(__file__).parents[1] / "data" / "golden"
-BROWSER = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "google-chrome"))), None)
 _SAME_PX = 2.0
 _TEXT_HEIGHT = (0.5, 1.5)
 _CELL_PX = 16
@@ -65,17 +62,6 @@ document.body.append(out);
 </script>
 """
 
-
-@dataclass(frozen=True)
-class View:
-    """A size and a theme."""
-
-    name: str
-    width: int
-    height: int
-    scheme: Literal["light", "dark"]
-
-
 VIEWS = (
     View("desktop-light", 1200, 2400, "light"),
     View("desktop-dark", 1200, 2400, "dark"),
@@ -100,32 +86,6 @@ def look(page: str, view: View) -> Seen:
     found = re.search(r'<pre id="boxes"[^>]*>(.*?)</pre>', document, re.DOTALL)
     assert found, document
     return Seen(json.loads(escapes.unescape(found[1])), picture)
-
-
-def browse(text: str, view: View) -> tuple[str, Image.Image]:
-    """What the browser makes of a page: the document after its scripts, and the picture."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "page.html").write_text(text, encoding="utf-8")
-        command = [
-            str(BROWSER),
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-dev-shm-usage",  # small in containers
-            "--hide-scrollbars",
-            "--force-device-scale-factor=1",
-            f"--user-data-dir={folder}/profile",
-            f"--window-size={view.width},{view.height}",
-            f"--blink-settings=preferredColorScheme={0 if view.scheme == 'dark' else 1}",
-            f"--screenshot={folder}/picture.png",
-            "--dump-dom",
-            f"file://{folder}/page.html",
-        ]
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
-        assert (folder / "picture.png").exists(), done.stderr
-        with Image.open(folder / "picture.png") as picture:
-            return done.stdout, picture.convert("RGB")
 
 
 def differences(now: Seen, kept: Seen, view: View) -> list[str]:

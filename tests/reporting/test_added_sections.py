@@ -106,7 +106,7 @@ def test_a_page_without_drawings_allows_no_images() -> None:
 
 def test_browser_shows_a_drawing_and_runs_nothing_of_it() -> None:
     pytest.importorskip("PIL")
-    from tests.reporting.golden import BROWSER, View, browse
+    from tests.reporting.browser import BROWSER, View, browse
 
     if BROWSER is None:
         pytest.skip("no Chromium here (Debian: apt-get install chromium-headless-shell)")

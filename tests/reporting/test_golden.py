@@ -14,7 +14,8 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("PIL")
 
 from pytest_specdec.reporting.html import html
-from tests.reporting.golden import BROWSER, VIEWS, View, differences, document, kept_of, look
+from tests.reporting.browser import BROWSER, View
+from tests.reporting.golden import VIEWS, differences, document, kept_of, look
 
 if TYPE_CHECKING:
     from pathlib import Path

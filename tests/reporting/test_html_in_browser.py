@@ -5,8 +5,6 @@ from __future__ import annotations
 import html as escapes
 import json
 import re
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +16,9 @@ pytest.importorskip("jinja2")
 pytest.importorskip("matplotlib")
 
 from pytest_specdec.reporting.html import html
+from tests.reporting.browser import BROWSER, View, browse
 
 SAVED = Path(__file__).parents[1] / "data" / "results" / "schema_1.json"
-BROWSER = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(
     BROWSER is None, reason="no Chromium here (Debian: apt-get install chromium-headless-shell)"
 )
@@ -71,27 +69,12 @@ def page() -> str:
 
 
 @pytest.fixture(scope="module", params=[(390, "light"), (390, "dark"), (1200, "light"), (1200, "dark")], ids=str)
-def looked(request: pytest.FixtureRequest, page: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def looked(request: pytest.FixtureRequest, page: str) -> dict[str, Any]:
     """What the browser makes of the page at a width and with a preference."""
     width, scheme = request.param
-    folder = tmp_path_factory.mktemp("browser")
-    (folder / "page.html").write_text(page, encoding="utf-8")
-    command = [
-        str(BROWSER),
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-dev-shm-usage",  # small in containers
-        "--hide-scrollbars",
-        f"--user-data-dir={folder}/profile",
-        f"--window-size={width},900",
-        f"--blink-settings=preferredColorScheme={0 if scheme == 'dark' else 1}",
-        "--dump-dom",
-        f"file://{folder}/page.html",
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
-    found = re.search(r'<pre id="looked">(.*?)</pre>', done.stdout, re.DOTALL)
-    assert found, done.stderr
+    document, _ = browse(page, View("page", width, 900, scheme))
+    found = re.search(r'<pre id="looked">(.*?)</pre>', document, re.DOTALL)
+    assert found, document
     data: dict[str, Any] = json.loads(escapes.unescape(found[1]))
     return data | {"asked": width, "scheme": scheme}
 
