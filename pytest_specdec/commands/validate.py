@@ -115,7 +115,10 @@ def check(files: Sequence[str], *, version: str | None, model: str | None, flags
     if versions is None and len(configs) < len(files):
         what = "a config with errors is not asked for its vLLM, so what depends on the version is not checked in it"
         findings.append(Finding("note", "", what, "Name the version with --vllm-version."))
-    return Report(tuple(dict.fromkeys(findings)), asked, version)
+    wrong = {finding.where for finding in findings if finding.severity == "error"}
+    # What was doubtful while the version was not known is no doubt beside its error.
+    told = [finding for finding in findings if finding.severity != "warning" or finding.where not in wrong]
+    return Report(tuple(dict.fromkeys(told)), asked, version)
 
 
 _NO_TARGET = "unnamed/target"

@@ -40,6 +40,7 @@ def speculative_problems(config: Any, versions: Versions, *, flags: Sequence[str
     written: dict[str, str] = {}
     values: dict[str, Any] = {}
     unknown: list[str] = []
+    strangers: list[Problem] = []
     for key, value in config.items():
         name = str(key).replace("-", "_") if str(key).replace("-", "_") in FIELDS else str(key)
         if name in written:
@@ -48,7 +49,7 @@ def speculative_problems(config: Any, versions: Versions, *, flags: Sequence[str
         written[name] = key
         if name not in FIELDS:
             unknown.append(key)
-            yield from _stranger((_SPEC, key), str(key), versions)
+            strangers += _stranger((_SPEC, key), str(key), versions)
             continue
         result, problems = _read((_SPEC, key), FIELDS[name], value, versions)
         yield from problems
@@ -57,7 +58,11 @@ def speculative_problems(config: Any, versions: Versions, *, flags: Sequence[str
         elif result.value is not None and not result.fault:
             values[name] = result.value
     yield from _method((_SPEC, written.get("method", "method")), values.get("method"), versions)
-    yield from rules_between(Given(values, written, tuple(unknown), versions, tuple(flags)))
+    between = list(rules_between(Given(values, written, tuple(unknown), versions, tuple(flags))))
+    # A slip in a required key is one mistake, and the rule that misses the key has told it.
+    told = {problem.keys for problem in between}
+    yield from (problem for problem in strangers if problem.keys not in told)
+    yield from between
 
 
 def _read(keys: KeyPath, field: SpecField, value: Any, versions: Versions) -> tuple[Taken, list[Problem]]:
@@ -107,13 +112,21 @@ def _stranger(keys: KeyPath, key: str, versions: Versions) -> Iterator[Problem]:
         what = "is no part of speculation: sampling belongs to the workload"
         yield Problem(keys, what, "Set it with spec_load(...), or under `load` in the envelope.")
         return
-    meant = did_you_mean(key, FIELDS, cutoff=0.75)
-    suggestion = f" Did you mean {meant!r}?" if meant else ""
-    what = (
-        f"is unknown here and passed on; {versions.name if versions.one else f'vLLM {OLDEST[:-2]} to {NEWEST}'} will refuse this, "
-        f"unless it is newer than this table, which ends at {NEWEST}"
-    )
-    yield Problem(keys, what, suggestion.strip(), "warning")
+    taken_there = [
+        field.name
+        for field in FIELDS.values()
+        if field.kind not in ("internal", "trap") and versions.standing(field.since, field.gone) in ("known", "depends")
+    ]
+    meant = did_you_mean(key, taken_there, cutoff=0.75)
+    suggestion = f"Did you mean {meant!r}?" if meant else ""
+    if versions.surely:
+        yield Problem(
+            keys, f"is no key that {versions.name} knows, and it refuses unknown ones", suggestion or "Remove it."
+        )
+        return
+    doubt = f"{versions.name} may know more" if versions.one else "they refuse this"
+    what = f"is unknown here and passed on: the table holds the releases {OLDEST[:-2]} to {NEWEST} of vLLM, and {doubt}"
+    yield Problem(keys, what, suggestion, "warning")
 
 
 def _never(keys: KeyPath, field: SpecField) -> Iterator[Problem]:
@@ -175,8 +188,7 @@ def _method(keys: KeyPath, method: Any, versions: Versions) -> Iterator[Problem]
         return
     known = [name for name, entry in METHODS.items() if versions.standing(entry.since, entry.gone) != "too early"]
     what = f"{shown(method)} is no method of {versions.name if versions.one else f'vLLM up to {NEWEST}'}"
-    surely = versions.one and not versions.beyond
-    yield Problem(keys, what, f"Known are {', '.join(known)}.", "error" if surely else "warning")
+    yield Problem(keys, what, f"Known are {', '.join(known)}.", "error" if versions.surely else "warning")
 
 
 def _parallel(plain: str) -> str:

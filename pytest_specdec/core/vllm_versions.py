@@ -13,6 +13,8 @@ NEWEST = "0.33"
 Release = tuple[int, ...]
 Standing = Literal["known", "too early", "gone", "depends"]
 _LAST_PATCH = 10**6
+_PUBLISHED = re.compile(r"v?\d+(\.\d+)+(\.post\d+)?(\+(cpu|cu\d+|rocm\d*|xpu|tpu|empty))?")
+"""Versions of vLLM's own builds: no pre-release, no checkout (``.dev7+gabc``), no name of a fork behind the plus."""
 
 
 def release_of(version: str | None) -> Release | None:
@@ -39,6 +41,8 @@ class Versions:
     """For messages: ``vLLM 0.26.0``, or ``vLLM``."""
     ifs: bool = False
     """Whether to mention what holds for a part of these releases only."""
+    published: bool = False
+    """Whether this is a release as vLLM published it; a checkout or a fork may know what no release does."""
 
     def standing(self, since: str | None, gone: str | None) -> Standing:
         """How something stands that is known from one release on, until another no longer knows it."""
@@ -58,6 +62,11 @@ class Versions:
         return newest is not None and self.oldest[:2] > newest
 
     @property
+    def surely(self) -> bool:
+        """Whether what stands in none of the tables is surely unknown there."""
+        return self.published and not self.beyond and self.oldest >= (release_of(OLDEST) or ())
+
+    @property
     def one(self) -> bool:
         """Whether the release is known."""
         return self.oldest == self.newest
@@ -66,7 +75,10 @@ class Versions:
 def exactly(version: str) -> Versions | None:
     """The one release of this name; None where it does not name a release."""
     release = release_of(version)
-    return None if release is None else Versions(release, release, f"vLLM {version.removeprefix('v')}")
+    if release is None:
+        return None
+    published = _PUBLISHED.fullmatch(version) is not None
+    return Versions(release, release, f"vLLM {version.removeprefix('v')}", published=published)
 
 
 EVERY = Versions(release_of(OLDEST) or (), (*(release_of(NEWEST) or ()), _LAST_PATCH), "vLLM")

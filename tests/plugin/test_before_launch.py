@@ -44,6 +44,30 @@ def test_a_key_that_this_vllm_does_not_know_is_an_error_in_set_up_and_nothing_is
     assert not (pytester.path / "started").exists()
 
 
+def test_a_slip_in_a_key_or_a_flag_is_an_error_in_set_up_and_nothing_is_started(
+    pytester: pytest.Pytester, write_config: Callable[..., Path], write_gate: Callable[..., Path], old_vllm: str
+) -> None:
+    for part in ("config", "engine", "entrypoints", "platforms", "utils"):
+        (pytester.path / "site" / "vllm" / part).mkdir(parents=True)
+        (pytester.path / "site" / "vllm" / part / "arg_utils.py").write_text('add("--max-model-len")\n')
+    (pytester.path / "site" / "vllm" / "__init__.py").touch()
+    config = write_config(
+        speculative_config=EAGLE | {"max_modellen": 64},
+        serve={"max_modellen": 64},
+        command=[old_vllm, "-m", "vllm.entrypoints.openai.api_server"],
+    )
+    write_gate()
+    result = pytester.runpytest(f"--specdec-config={config}")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*speculative_config.max_modellen: is no key that vLLM 0.24.0 knows*Did you mean 'max_model_len'?*",
+            "*serve.max_modellen: vLLM 0.24.0 has no flag --max-modellen*Did you mean max_model_len?*",
+        ]
+    )
+    assert not (pytester.path / "started").exists()
+
+
 def test_a_workload_too_small_for_rounds_of_fresh_prompts_is_refused_before_a_server_starts(
     pytester: pytest.Pytester, write_config: Callable[..., Path], write_gate: Callable[..., Path]
 ) -> None:
