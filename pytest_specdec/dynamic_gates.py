@@ -49,8 +49,11 @@ class DynamicGates:
         placeholders = [family.placeholder for family in found]
         gates.configs = self.session.configs = (*gates.configs, *placeholders)
 
+    @pytest.hookimpl(trylast=True)  # behind the gates', which take every config of a test for one that can start
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Refuse, before any server starts, a run that would measure no load twice."""
+        for name in self.families:
+            self.session.soon.pop(name, None)
         if session.items and not any(self._sweep(item, name) for item in session.items for name in self.families):
             raise pytest.UsageError(
                 "--specdec-dynamic finds the K of every load, and no selected test measures several: "

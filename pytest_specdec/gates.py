@@ -151,6 +151,8 @@ class Gates:
         self.selected = list(session.items)
         marks = (mark for item in session.items for mark in item.iter_markers(SLO_MARK))
         self.session.starts_judged = any("max_startup_s" in mark.kwargs for mark in marks)
+        needed = {config_id(item) for item in session.items}
+        self.session.soon = {config.id: config for config in self.configs if config.id in needed}
 
     def show(self, title: str, lines: list[str]) -> None:
         """A section of the terminal's report, without secrets."""

@@ -11,7 +11,7 @@ from pytest_specdec.core.samples import ARMS
 from pytest_specdec.placing import DEV_MODE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Sequence
     from pathlib import Path
 
     from pytest_specdec.core.config import SpecConfig
@@ -37,6 +37,7 @@ class ServerSet:
         machine: What the servers run on; default: this one.
         attached: Servers to be measured instead of launching any.
         elsewhere: Launches servers that are not on this machine.
+        soon: Configs whose servers will be needed later in the run, and may start with the first ones.
         one_by_one: Whether no two servers may start side by side, because their times are to be judged; known only after the collection.
     """
 
@@ -48,6 +49,7 @@ class ServerSet:
         machine: Machine | None = None,
         *,
         one_by_one: Callable[[], bool] = lambda: False,
+        soon: Callable[[], Sequence[SpecConfig]] = tuple,
         attached: Attached | None = None,
         elsewhere: Callable[[LaunchPlan], Launched | None] | None = None,
     ) -> None:
@@ -57,6 +59,7 @@ class ServerSet:
 
         self.progress = progress
         self._one_by_one = one_by_one
+        self._soon = soon
         self.machine = machine or Machine()
         self._change_command = change_command
         self.devices = () if attached or elsewhere else self.machine.devices()
@@ -76,6 +79,8 @@ class ServerSet:
         )
         self._places: dict[str, Place] = {}
         self._stages: dict[tuple[str, bool], Stage] = {}
+        self._together: set[str] = set()
+        """Servers for which there is room at once, so that none of them need end for another one."""
 
     @property
     def device(self) -> str:
@@ -147,9 +152,13 @@ class ServerSet:
         """The server of that key, if it is up."""
         return self._pool.running(key)
 
-    def keep_only(self, keys: Collection[str]) -> None:
-        """End every other server."""
-        self._pool.close_others(keys)
+    def pids(self) -> frozenset[int]:
+        """Processes of all our servers on this machine."""
+        return self._pool.pids()
+
+    def keep_only(self, keys: Collection[str], *, crowded: bool = True) -> None:
+        """End every other server; unless it is ``crowded``, not those that started with one of these."""
+        self._pool.close_others(keys if crowded or self._together.isdisjoint(keys) else self._together | {*keys})
 
     def launch(self, config: SpecConfig, arm: Arm, place: Place, *, twin: bool = False) -> Server:
         """A server, started if it is not up.
@@ -169,12 +178,48 @@ class ServerSet:
     def begin_both(self, config: SpecConfig, place: Place, *, twin: bool = False) -> None:
         """Start both servers without waiting, unless their start-up times are to be judged; :meth:`launch` waits for each.
 
+        Those of later configs start with them where the memory of all is known and there is room. Whoever measures then
+        waits for all of them (:meth:`settle`): a server that starts would slow down one that is measured.
+
         Raises:
             LaunchError: vLLM is not installed, or the devices do not become free.
         """
-        if not self._one_by_one():
+        if self._one_by_one():
+            return
+        for arm in ARMS:
+            self._pool.begin(**self._wanted(config, arm, place, twin=twin))
+        if not twin and place.placed.kind == "together":
+            self._begin_later_ones(place)
+
+    def settle(self) -> None:
+        """Wait for every server that was begun; one that failed beside the others is launched again when it is needed."""
+        self._pool.settle()
+
+    def _begin_later_ones(self, first: Place) -> None:
+        from pytest_specdec.core.start_ahead import chosen
+
+        devices = first.devices(first.config, "baseline")
+        later = [place for config in self._soon() if (place := self._beside(config, devices)) is not None]
+        if not first.needs_gib or not later:
+            return
+        room_gib = min(device.memory_total_gib for device in first.seen if device.index in devices)
+        self._together = chosen(self._needs_gib(first), [self._needs_gib(place) for place in later], room_gib)
+        for place in later:
             for arm in ARMS:
-                self._pool.begin(**self._wanted(config, arm, place, twin=twin))
+                if self.key(place.config, arm) in self._together:
+                    self._pool.begin(**self._wanted(place.config, arm, place, twin=False))
+
+    def _beside(self, config: SpecConfig, devices: tuple[int, ...]) -> Place | None:
+        """Where a later config's servers go, if they can be up with others on these devices."""
+        try:
+            place = self.place(config)
+        except LaunchError:  # said when it is its turn
+            return None
+        fits = place.placed.kind == "together" and place.starts_side_by_side and place.needs_gib
+        return place if fits and all(place.devices(place.config, arm) == devices for arm in ARMS) else None
+
+    def _needs_gib(self, place: Place) -> dict[str, float]:
+        return {self.key(place.config, arm): gib for arm, gib in place.needs_gib.items()}
 
     def _wanted(self, config: SpecConfig, arm: Arm, place: Place, *, twin: bool) -> dict[str, Any]:
         """A server, as the pool takes it."""

@@ -239,6 +239,7 @@ class Measurement:
                 stage.up(),
                 self.workload,
                 self.load,
+                own_pids=stage.pids(),
                 index=index,
                 position=position,
                 plan=index + self._plans_spoilt,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pytest_specdec.core.placement import Facts, Placed, decide
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pytest_specdec.core.config import SpecConfig
     from pytest_specdec.core.samples import Arm
@@ -32,6 +32,8 @@ class Place:
     devices_each: int
     fixed_kv: bool = False
     """The config says how large each server's KV cache is, so that none of them measures how much memory is free."""
+    needs_gib: Mapping[Arm, float] = field(default_factory=dict)
+    """GiB of one device that each server will take; empty where that is not known before they are up."""
 
     @property
     def starts_side_by_side(self) -> bool:
@@ -71,7 +73,14 @@ def place(config: SpecConfig, machine: Machine) -> Place:
         from pytest_specdec.core.config import Devices
 
         update["devices"] = Devices(baseline=placed.devices[0], specdec=placed.devices[1])
-    return Place(placed, config.model_copy(update=update), seen, facts.devices_each, _fixed_kv(config, seen))
+    return Place(
+        placed,
+        config.model_copy(update=update),
+        seen,
+        facts.devices_each,
+        _fixed_kv(config, seen),
+        _needs_gib(config, facts),
+    )
 
 
 def untouched(config: SpecConfig, reason: str) -> Place:
@@ -144,6 +153,25 @@ def _fixed_kv(config: SpecConfig, seen: Sequence[DeviceInfo]) -> bool:
 
     variable = "VLLM_CPU_KVCACHE_SPACE"
     return has_flag(config, "--kv-cache-memory-bytes") or (not seen and variable in {**os.environ, **config.env})
+
+
+def _needs_gib(config: SpecConfig, facts: Facts) -> dict[Arm, float]:
+    from pytest_specdec.core.server_flags import value_of, words_of
+    from pytest_specdec.core.start_ahead import gib_of, need_gib
+
+    if facts.target_gib is None or facts.draft_gib is None:
+        return {}
+    needs: dict[Arm, float] = {}
+    weights: dict[Arm, float] = {"baseline": facts.target_gib, "specdec": facts.target_gib + facts.draft_gib}
+    for arm, gib in weights.items():
+        own = words_of(config.serve_specdec) if arm == "specdec" else []
+        kv_gib = gib_of(
+            value_of((*(config.command or ()), *words_of(config.serve), *own), "kv-cache-memory-bytes") or ""
+        )
+        if kv_gib is None:
+            return {}
+        needs[arm] = need_gib(gib / facts.shards, kv_gib)
+    return needs
 
 
 def _share(value: str | None) -> float | None:

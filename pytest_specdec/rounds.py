@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pytest_specdec.core.course import WarmUpRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from pytest_specdec.core.load_spec import LoadSpec
     from pytest_specdec.core.samples import ArmRun
@@ -76,6 +76,7 @@ def run_once(
     workload: Workload,
     load: LoadSpec,
     *,
+    own_pids: Collection[int],
     index: int,
     position: int,
     plan: int,
@@ -87,9 +88,10 @@ def run_once(
 
     Args:
         server: The arm's; nothing else is under load.
-        up: All servers that are up.
+        up: Both servers, as far as they are up; none may die meanwhile.
         workload: Where the prompts come from.
         load: The conditions.
+        own_pids: Processes of all our servers; others on the device are foreign.
         index: Number of the round, from 0.
         position: 0 when this arm runs first in its round, else 1.
         plan: Which plan it takes, from 0; the number of the round, unless rounds had to be measured again.
@@ -106,8 +108,6 @@ def run_once(
     from pytest_specdec.serving.process import all_alive
     from pytest_specdec.serving.prometheus import difference, parse_scrape, running_requests
 
-    up = list(up)
-    own_pids = frozenset().union(*(each.pids() for each in up))
     with DeviceWatch(server.devices, own_pids, measured_pids=server.pids()) as watch:
         run = run_arm(
             endpoint_of(server),

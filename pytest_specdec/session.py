@@ -60,6 +60,8 @@ class SpecSession:
     """What the servers run on; None for the one that pytest runs on."""
     elsewhere: Callable[[LaunchPlan], Launched | None] | None = None
     """Launches servers that are not on this machine."""
+    soon: dict[str, SpecConfig] = field(default_factory=dict)
+    """Configs by id whose servers later measurements need, so that they may start with the first ones."""
     starts_judged: bool = False
     """A test has an objective for how long a start takes."""
     _warm: dict[Warmth, WarmUpRecord] = field(default_factory=dict)
@@ -288,13 +290,28 @@ class SpecSession:
                 self.change_command,
                 self.machine,
                 one_by_one=lambda: self.starts_judged,
+                soon=self._soon_to_start,
                 attached=self.options.attached,
                 elsewhere=self.elsewhere,
             )
         return self._pool
 
+    def _soon_to_start(self) -> list[SpecConfig]:
+        """Without those that their vLLM would refuse, which is said when it is their turn."""
+        if self.options.keep:  # what stays up is what was measured last
+            return []
+        for config in self.soon.values():
+            with contextlib.suppress(ConfigError):
+                self._check(config)
+        return [
+            config
+            for config in self.soon.values()
+            if not any(finding.severity == "error" for finding in self._checked[config.id])
+        ]
+
     def release(self, config: SpecConfig) -> None:
         """No test needs this config's speculating server any more; the baseline stays for the others."""
+        self.soon.pop(config.id, None)
         if self._pool is not None and not self.options.keep:
             self._pool.release(config)
 

@@ -71,9 +71,13 @@ class Stage:
         Raises:
             LaunchError: One does not come up.
         """
-        if self._place.starts_side_by_side and not self.up():
+        starts = self._place.starts_side_by_side and len(self.up()) < len(ARMS)
+        if starts:
             self._servers.begin_both(self._config, self._place, twin=self._twin)
-        return {arm: self.ready(arm) for arm in ARMS}
+        both = {arm: self.ready(arm) for arm in ARMS}
+        if starts:
+            self._servers.settle()
+        return both
 
     def ready(self, arm: Arm) -> Server:
         """The arm's server: up, awake, and the only one that may be under load.
@@ -88,7 +92,7 @@ class Stage:
         if kind == "sequential":
             self._servers.keep_only((keys[arm],))
         elif self._place.seen:
-            self._servers.keep_only(keys.values())
+            self._servers.keep_only(keys.values(), crowded=kind != "together")
         if kind == "swap":
             self._send_to_sleep(keys, but=arm)
         try:
@@ -100,6 +104,10 @@ class Stage:
         if kind == "swap":
             self._wake(server)
         return server
+
+    def pids(self) -> frozenset[int]:
+        """Processes of all servers of the run, those of other configs included: none of them is foreign to the devices."""
+        return self._servers.pids()
 
     def up(self) -> tuple[Server, ...]:
         """Those of the two servers that are up at the moment."""

@@ -78,7 +78,9 @@ def tune(session: SpecSession, config: SpecConfig, load: LoadSpec, *, test_dir: 
         ks = [k for k, one in comparisons.items() if one.config_id in behind]
         return advise(measured, candidates, load.confidence, beaten=ks)
 
-    for k in reversed(choice.probes(config.num_speculative_tokens)):
+    probes = choice.probes(config.num_speculative_tokens)[::-1]
+    session.soon = {of_k.id: of_k for of_k in (config_with_k(config, k) for k in probes)}
+    for k in probes:
         measure(k)
     while True:
         advice = advice_among(choice.candidates)

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.spec_load(workload="chat", ignore_eos=True, max_tokens=
 
 LOADS = [
     pytest.param(load, marks=pytest.mark.spec_load(concurrency=load, num_requests=requests), id=f"c{load}")
-    for load, requests in ((1, 12), (8, 32), (32, 96), (128, 256))
+    for load, requests in ((1, 12), (8, 32), (32, 128), (128, 512))
 ]
 TOKENS_FOR_A_NARROW_ANSWER = 6000
 """So many tokens tell the acceptance length to 0.05; fewer, at concurrency 1, to twice that."""
@@ -34,3 +34,10 @@ def test_faster(spec_comparison: SpecComparison, concurrency: int) -> None:
     tokens = sum(run.counters.generation_tokens or 0 for run in spec_comparison.comparison.runs if run.arm == "specdec")
     near = 0.05 if tokens > TOKENS_FOR_A_NARROW_ANSWER else 0.1
     assert acceptance.acceptance_length == pytest.approx(wanted, abs=near)
+
+
+@pytest.mark.spec_load(concurrency=[1, 8, 32, 128], num_requests=12)
+@pytest.mark.spec_slo(min_crossover_concurrency=8)
+def test_crossover(spec_comparison: SpecComparison) -> None:
+    """The load at which the gain is gone, from what was measured above."""
+    assert [point.load.concurrency for point in spec_comparison.points] == [1, 8, 32, 128]

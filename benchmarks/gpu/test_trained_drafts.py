@@ -9,37 +9,49 @@ import pytest
 if TYPE_CHECKING:
     from pytest_specdec import SpecComparison
 
-# 80 prompts: enough for four rounds of prompts that suffix decoding has not answered before.
-pytestmark = pytest.mark.spec_load(concurrency=8, num_requests=20, max_tokens=128)
+MAIN = {"load": "main", "max_tokens": 128}
+DRAFTS = ("eagle3", "draft", "ngram", "suffix")
 
 
-@pytest.mark.spec_load(workload="code")
-@pytest.mark.spec_slo(tpot_gain=0.1, min_acceptance_length=1.5)
+@pytest.mark.spec_load(workload="code", **MAIN)
+@pytest.mark.spec_slo(tpot_gain=0.1, min_acceptance_length=1.5, configs=DRAFTS)
 def test_code_greedy(spec_comparison: SpecComparison) -> None:
     """Predictable text: what speculation is for."""
 
 
-@pytest.mark.spec_load(workload="chat")
-@pytest.mark.spec_slo(tpot_gain=-1.0, min_acceptance_length=1.0)
+@pytest.mark.spec_load(workload="chat", **MAIN)
+@pytest.mark.spec_slo(tpot_gain=-4.0, min_acceptance_length=1.0, configs=DRAFTS)
 def test_chat_greedy(spec_comparison: SpecComparison) -> None:
     """Free text: the figures are the result."""
 
 
-@pytest.mark.spec_load(workload="chat", temperature=0.8)
-@pytest.mark.spec_slo(tpot_gain=-1.0, min_acceptance_length=1.0)
+@pytest.mark.spec_load(workload="chat", temperature=0.8, **MAIN)
+@pytest.mark.spec_slo(tpot_gain=-4.0, min_acceptance_length=1.0, configs=DRAFTS)
 def test_chat_sampled(spec_comparison: SpecComparison) -> None:
     """Sampling accepts less; the figures are the result."""
-
-
-@pytest.mark.spec_load(workload="chat", concurrency=256, num_requests=1024, max_tokens=64, rounds=2, max_rounds=2)
-@pytest.mark.spec_slo(tpot_gain=-4.0, configs="eagle3")
-def test_many_streams(spec_comparison: SpecComparison) -> None:
-    """Is the client fast enough? A client that is not makes this an error."""
-    assert max(run.client.cpu_share for run in spec_comparison.comparison.runs) < 1
 
 
 @pytest.mark.spec_load(workload="chat", request_rate=50, num_requests=500, max_tokens=64, rounds=2, max_rounds=2)
 @pytest.mark.spec_slo(tpot_gain=-4.0, configs="eagle3")
 def test_many_arrivals(spec_comparison: SpecComparison) -> None:
-    """Likewise with 50 requests a second."""
+    """Is the client fast enough for 50 requests a second? A client that is not makes this an error."""
+    assert max(run.client.cpu_share for run in spec_comparison.comparison.runs) < 1
+
+
+@pytest.mark.spec_load(workload="chat", concurrency=8, num_requests=32, max_tokens=64, rounds=2, max_rounds=2)
+@pytest.mark.spec_slo(lossless=True, configs=("eagle3", "ngram"))
+def test_lossless_greedy(spec_comparison: SpecComparison) -> None:
+    """Which answers differ, and whether those are near ties."""
+
+
+@pytest.mark.spec_load(workload="chat", concurrency=8, num_requests=32, max_tokens=64, rounds=2, max_rounds=2, temperature=0.8)
+@pytest.mark.spec_slo(lossless=True, configs=("eagle3", "ngram"))
+def test_lossless_sampled(spec_comparison: SpecComparison) -> None:
+    """Does speculation change the distribution of the first tokens?"""
+
+
+@pytest.mark.spec_load(workload="chat", concurrency=256, num_requests=1024, max_tokens=64, rounds=2, max_rounds=2)
+@pytest.mark.spec_slo(tpot_gain=-4.0, configs="streams")
+def test_many_streams(spec_comparison: SpecComparison) -> None:
+    """Likewise with 256 streams at once."""
     assert max(run.client.cpu_share for run in spec_comparison.comparison.runs) < 1

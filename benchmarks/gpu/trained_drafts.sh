@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # A trained EAGLE-3 head, a trained draft model, ngram and suffix decoding for SmolLM2-135M-Instruct against plain decoding, on one GPU.
 #
-#   trained_drafts.sh [eagle3] [draft] [ngram] [suffix]      default: all; suffix needs arctic-inference
+#   trained_drafts.sh [eagle3] [draft] [ngram] [suffix] [streams]      default: all but streams; suffix needs arctic-inference
+#
+# streams is the EAGLE-3 head with four API server processes: 256 streams are more than one of them can write.
 . "$(dirname "$0")/environment.sh"
 : "${DRAFTS:?}"
 declare -A spec=(
@@ -10,11 +12,16 @@ declare -A spec=(
   [ngram]='{"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 4, "prompt_lookup_min": 2}'
   [suffix]='{"method": "suffix"}'
 )
+spec[streams]=${spec[eagle3]}
 configs=()
 for id in ${@:-eagle3 draft ngram suffix}; do
   [ -n "${spec[$id]:-}" ] || { echo "no draft $id: ${!spec[*]}" >&2; exit 2; }
-  printf '{"model": "%s", "speculative_config": %s, "serve": {"max_model_len": 2048, "kv_cache_memory_bytes": 17179869184}, "measure": {"rounds": 4, "max_rounds": 4}}' \
-    "$SMOLLM2" "${spec[$id]}" > "$work/$id.json"
+  # Suffix decoding wants fresh prompts: 20 for each of four rounds is all that the bundled workloads have.
+  requests=64 more=
+  [ "$id" = suffix ] && requests=20
+  [ "$id" = streams ] && more=', "api_server_count": 4'
+  printf '{"model": "%s", "speculative_config": %s, "serve": {"max_model_len": 2048, "kv_cache_memory_bytes": "8G"%s},
+ "measure": {"rounds": 4, "max_rounds": 4}, "load": {"main": {"concurrency": 8, "num_requests": %s}}}' "$SMOLLM2" "${spec[$id]}" "$more" "$requests" > "$work/$id.json"
   configs+=("$work/$id.json")
 done
 gate trained "${configs[@]}" -- "$root/benchmarks/gpu/test_trained_drafts.py"

@@ -190,7 +190,9 @@ class ServerRecord:
     launch: int = 0
     """0 for the first launch of this arm, 1 for the next, ..."""
     started_beside: bool = False
-    """Both servers started at the same time: each took longer than alone, and both together less."""
+    """It started at the same time as others: each took longer than alone, and all together less."""
+    startup_phases_s: dict[str, float] = field(default_factory=dict)
+    """Seconds of ``startup_s`` by what vLLM's log showed it to be doing; empty where nobody saw the log."""
     attached: str | None = None
     """Address of a server that something else started: nobody here saw its start, its command or its log."""
     attested_method: str | None = None

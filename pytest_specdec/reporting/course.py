@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from pytest_specdec.core.course import BlockRecord, WarmUpRecord
     from pytest_specdec.core.samples import Comparison
 
+_WORTH_A_WORD = 0.1
+_LONG_START_S = 10.0
+
 
 def placement_lines(comparison: Comparison) -> list[str]:
     """``placement: swap, because ...``; below it the blocks, where servers were launched anew in between."""
@@ -82,7 +85,7 @@ def time_lines(comparison: Comparison) -> list[str]:
         f"{server.arm}{f', launch {server.launch + 1}' if server.launch else ''} {seconds(server.startup_s)}"
         for server in comparison.servers
     ]
-    beside = "; side by side" if any(server.started_beside for server in comparison.servers) else ""
+    beside = "; side by side" if sum(server.started_beside for server in comparison.servers) > 1 else ""
     stops_s = [server.stop_s for server in comparison.servers if server.stop_s is not None]
     parts = [
         f"start {seconds(start_s(comparison.servers))} ({'; '.join(starts)}{beside})" if starts else "",
@@ -91,7 +94,18 @@ def time_lines(comparison: Comparison) -> list[str]:
         f"rounds {seconds(comparison.time.rounds_s)}",
         f"stop {seconds(sum(stops_s))}" if stops_s else "",
     ]
-    return [f"time: {', '.join(part for part in parts if part)}"]
+    return [f"time: {', '.join(part for part in parts if part)}", *_start_lines(comparison)]
+
+
+def _start_lines(comparison: Comparison) -> list[str]:
+    """``start of specdec: starting 41 s, compiling 62 s``: what took at least a tenth of it."""
+    lines = []
+    for server in comparison.servers:
+        long = {name: took for name, took in server.startup_phases_s.items() if took >= _WORTH_A_WORD * server.startup_s}
+        if long and server.startup_s >= _LONG_START_S:
+            launch = f", launch {server.launch + 1}" if server.launch else ""
+            lines.append(f"start of {server.arm}{launch}: {', '.join(f'{name} {seconds(took)}' for name, took in long.items())}")
+    return lines
 
 
 def seconds(value_s: float) -> str:

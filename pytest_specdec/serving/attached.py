@@ -98,6 +98,13 @@ class AttachedPool:
     def begin(self, *_: Any, **__: Any) -> None:
         """They run already."""
 
+    def settle(self) -> None:
+        """They run already."""
+
+    def pids(self) -> frozenset[int]:
+        """None that we know."""
+        return frozenset()
+
     def close(self, key: str) -> None:
         """They are not ours to end."""
 

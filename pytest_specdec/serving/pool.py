@@ -182,6 +182,25 @@ class ServerPool:
         self._servers[key] = server
         return server
 
+    def settle(self) -> None:
+        """Wait until each server that was begun is up; one that fails is ended, and launched anew by :meth:`acquire`, which then raises."""
+        for key, (server, reserved) in tuple(self._begun.items()):
+            try:
+                self._await(server)
+            except LaunchError as error:
+                self._waiting(
+                    f"{key}: did not start beside the others ({error.what.splitlines()[0]}); it will be launched alone"
+                )
+                self.close(key)
+            else:
+                del self._begun[key]
+                reserved.close()
+                self._servers[key] = server
+
+    def pids(self) -> frozenset[int]:
+        """Processes of all servers that are up or starting."""
+        return frozenset().union(*self._processes().values())
+
     def running(self, key: str) -> Server | None:
         """The server of that key, if it has been launched and not closed."""
         return self._servers.get(key)

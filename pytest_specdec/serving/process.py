@@ -72,6 +72,7 @@ class Server:
         self.log_path = log.path
         self.version: str | None = None
         self.startup_s = 0.0
+        self._startup_phases_s: dict[str, float] = {}
         self.stop_s: float | None = None
         self.devices = tuple(devices)
         self._plan = plan
@@ -189,6 +190,7 @@ class Server:
             raise self._failure(error) from None
         self._stop_asking()
         self.startup_s = time.monotonic() - self._launched_at
+        self._startup_phases_s = self._log.phases_s
         started = self._log.lines()
         self._facts, self._changed = read_facts(started), changed_by_vllm(started)
         self._attested = attested("\n".join(started))
@@ -208,6 +210,7 @@ class Server:
             version=self.version,
             log=str(self.log_path),
             startup_s=self.startup_s,
+            startup_phases_s=self._startup_phases_s,
             launch=self._launch,
             started_beside=self._beside,
             stop_s=self.stop_s,

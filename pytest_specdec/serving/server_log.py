@@ -64,7 +64,8 @@ class ServerLog:
         self._clock = clock
         self._start = self._size()
         self._read_up_to = self._start
-        self._grew_at = clock()
+        self._grew_at = self._phase_began = clock()
+        self._phases_s: dict[str, float] = {}
 
     def _size(self) -> int:
         try:
@@ -78,10 +79,18 @@ class ServerLog:
         if not new:
             return
         self._grew_at = self._clock()
+        before = self.phases_s
         for line in plain_lines(new):
             for pattern, phase in _PHASES:
                 if pattern.search(line):
                     self.phase = phase
+        self._phases_s, self._phase_began = before, self._grew_at
+
+    @property
+    def phases_s(self) -> dict[str, float]:
+        """Seconds that each phase has lasted, in the order of their first appearance, as far as looks at the log can tell."""
+        lasted = self._clock() - self._phase_began
+        return self._phases_s | {self.phase: self._phases_s.get(self.phase, 0.0) + lasted}
 
     @property
     def silent_s(self) -> float:

@@ -39,7 +39,16 @@ def served(config: SpecConfig, folder: Path) -> ArmRun:
     try:
         server = pool.acquire("specdec", lambda port, name: plan_launch(config, "specdec", port=port, served_name=name))
         return run_once(
-            server, [server], workload, LOAD, index=0, position=0, plan=0, fresh=False, progress=SilentProgress()
+            server,
+            [server],
+            workload,
+            LOAD,
+            own_pids=pool.pids(),
+            index=0,
+            position=0,
+            plan=0,
+            fresh=False,
+            progress=SilentProgress(),
         )
     finally:
         pool.close_all()

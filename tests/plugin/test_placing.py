@@ -12,8 +12,10 @@ from pytest_specdec.placing import exchanged, facts_of, place
 from tests.plugin.pretended import PretendedMachine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
+
+    from pytest_specdec.core.samples import Arm
 
 GIB = 1024**3
 
@@ -158,3 +160,16 @@ def test_servers_start_side_by_side_where_neither_measures_memory_that_the_other
 ) -> None:
     monkeypatch.delenv("VLLM_CPU_KVCACHE_SPACE", raising=False)
     assert place(make_config(**envelope), PretendedMachine(gpus)).starts_side_by_side is side_by_side
+
+
+def test_what_each_server_takes_is_known_where_its_cache_is(make_config: Callable[..., SpecConfig]) -> None:
+    def needs(**envelope: Any) -> Mapping[Arm, float]:
+        return place(make_config(**envelope), PretendedMachine(4)).needs_gib
+
+    assert needs() == {}
+    assert needs(serve={"kv_cache_memory_bytes": "20G"}) == {"baseline": 37.0, "specdec": 38.0}
+    assert needs(serve=["--kv-cache-memory-bytes=20G", "-tp", "2"]) == {"baseline": 29.5, "specdec": 30.0}
+    own = {"serve_specdec": {"kv_cache_memory_bytes": "10G"}}
+    assert needs(serve={"kv_cache_memory_bytes": "20G"}, **own) == {"baseline": 37.0, "specdec": 28.0}
+    assert needs(**own) == {}
+    assert needs(model="org/unknown", serve={"kv_cache_memory_bytes": "20G"}) == {}

@@ -82,6 +82,16 @@ def test_of_starts_side_by_side_the_slower_one_counts(comparison: Comparison) ->
     ]
 
 
+def test_what_a_long_start_was_spent_on_is_shown(comparison: Comparison) -> None:
+    phases = {"starting": 9.0, "loading weights": 3.0, "compiling": 12.0, "capturing CUDA graphs": 8.0}
+    baseline, specdec = (replace(server, startup_s=32.0, startup_phases_s=phases) for server in comparison.servers)
+    spent = replace(comparison, servers=(baseline, replace(specdec, launch=1)), time=TimeSpent(9.0))
+    said = "starting 9.0 s, compiling 12 s, capturing CUDA graphs 8.0 s"
+    assert time_lines(spent)[1:] == [f"start of baseline: {said}", f"start of specdec, launch 2: {said}"]
+    quick = replace(baseline, startup_s=9.0)
+    assert time_lines(replace(spent, servers=(quick, replace(specdec, startup_phases_s={}))))[1:] == []
+
+
 def test_the_figures_of_every_round_are_shown() -> None:
     """Rounds without noise: 10 ms a token and 7 ms."""
     (line,) = round_lines(build_comparison(rounds=3))

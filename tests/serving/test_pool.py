@@ -339,3 +339,30 @@ def test_a_kept_server_goes_on_holding_its_device(
     left_running += [psutil.Process(server.pid) for server in pool.keep_all()]
     with pytest.raises(LaunchError, match="holds cpu"):
         DeviceLocks(tmp_path / "locks").take([], timeout_s=0, progress=lambda _: None)
+
+
+def test_settled_servers_are_up(pool: ServerPool, plans: Callable[..., PlanFactory], meeting: Path) -> None:
+    for key in ("a", "b"):
+        pool.begin(key, plans("meets", str(meeting)), folder=key)
+    pool.settle()
+    up = pool.running("a"), pool.running("b")
+    assert None not in up
+    again = [pool.acquire(key, plans("exits", "1")) for key in ("a", "b")]
+    assert (*again,) == up
+    assert pool.pids() == again[0].pids() | again[1].pids()
+
+
+def test_a_server_that_fails_beside_others_is_launched_alone_when_it_is_needed(
+    pool: ServerPool, plans: Callable[..., PlanFactory], meeting: Path, said: list[str]
+) -> None:
+    pool.begin("a", plans("meets", str(meeting)), folder="a")
+    pool.begin("b", plans("meets-and-exits", str(meeting)), folder="b")
+    pool.settle()
+    assert pool.running("a") is not None
+    assert pool.running("b") is None
+    assert any(
+        line.startswith("b: did not start beside the others (") and line.endswith("launched alone") for line in said
+    )
+    alone = pool.acquire("b", plans(), folder="b")
+    assert (alone.record.launch, alone.record.started_beside) == (1, False)
+    assert pool.running("a") is not None
