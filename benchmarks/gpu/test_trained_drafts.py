@@ -44,7 +44,9 @@ def test_lossless_greedy(spec_comparison: SpecComparison) -> None:
     """Which answers differ, and whether those are near ties."""
 
 
-@pytest.mark.spec_load(workload="chat", concurrency=8, num_requests=32, max_tokens=64, rounds=2, max_rounds=2, temperature=0.8)
+@pytest.mark.spec_load(
+    workload="chat", concurrency=8, num_requests=32, max_tokens=64, rounds=2, max_rounds=2, temperature=0.8
+)
 @pytest.mark.spec_slo(lossless=True, configs=("eagle3", "ngram"))
 def test_lossless_sampled(spec_comparison: SpecComparison) -> None:
     """Does speculation change the distribution of the first tokens?"""

@@ -101,10 +101,14 @@ def _start_lines(comparison: Comparison) -> list[str]:
     """``start of specdec: starting 41 s, compiling 62 s``: what took at least a tenth of it."""
     lines = []
     for server in comparison.servers:
-        long = {name: took for name, took in server.startup_phases_s.items() if took >= _WORTH_A_WORD * server.startup_s}
+        long = {
+            name: took for name, took in server.startup_phases_s.items() if took >= _WORTH_A_WORD * server.startup_s
+        }
         if long and server.startup_s >= _LONG_START_S:
             launch = f", launch {server.launch + 1}" if server.launch else ""
-            lines.append(f"start of {server.arm}{launch}: {', '.join(f'{name} {seconds(took)}' for name, took in long.items())}")
+            lines.append(
+                f"start of {server.arm}{launch}: {', '.join(f'{name} {seconds(took)}' for name, took in long.items())}"
+            )
     return lines
 
 

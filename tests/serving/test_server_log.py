@@ -51,7 +51,12 @@ def test_silence_counts_from_the_last_growth(tmp_path: Path) -> None:
 def test_each_phase_has_its_time(tmp_path: Path) -> None:
     clock, path = Clock(), tmp_path / "log"
     log = ServerLog(path, clock=clock)
-    for line, after_s in (("hello", 4.0), ("Starting to load model m...", 10.0), ("KV cache size: 9", 5.0), ("Starting to load model n", 1.0)):
+    for line, after_s in (
+        ("hello", 4.0),
+        ("Starting to load model m...", 10.0),
+        ("KV cache size: 9", 5.0),
+        ("Starting to load model n", 1.0),
+    ):
         clock.now += after_s
         with path.open("a") as file:
             file.write(line + "\n")
