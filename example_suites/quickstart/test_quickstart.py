@@ -1,4 +1,4 @@
-"""A first gate: does speculation pay on this machine, for editing code and for chat?
+"""A first gate: does speculation pay on this machine, for edits of code (``edits.jsonl``) and for chat?
 
 Run once per ``--specdec-config``. Each test measures the same requests with and without speculation. The thresholds are
 far below what two idle CPU cores were seen to gain, so that a few requests decide them, and a busy laptop does not fail them.
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.spec_load(concurrency=2, num_requests=6, max_tokens=16,
 
 @pytest.mark.spec_load(workload="edits.jsonl")
 @pytest.mark.spec_slo(tpot_gain=0.1, min_acceptance_length=1.8)
-def test_code(spec_comparison: SpecComparison) -> None:
+def test_edits(spec_comparison: SpecComparison) -> None:
     """Nothing to write here: the plugin judges the objectives. Asserts of your own would follow."""
 
 

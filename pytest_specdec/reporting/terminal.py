@@ -12,10 +12,10 @@ from pytest_specdec.core.foreign_traffic import NOTE
 from pytest_specdec.core.masking import masked_argv
 from pytest_specdec.reporting.course import placement_lines, round_lines, time_lines, warm_up_lines
 from pytest_specdec.reporting.layout import WIDE, fitted, grid, shell_lines
+from pytest_specdec.reporting.legend import legend_lines
 from pytest_specdec.reporting.measurement import measurement_lines, speedup_text
 from pytest_specdec.reporting.ranking import ranking_lines, unranked_line
-from pytest_specdec.reporting.recommendation import advice_lines
-from pytest_specdec.reporting.verdict_table import gain_text, headline, remark_lines, table_lines
+from pytest_specdec.reporting.verdict_table import gain_text, headline, objectives_text, remark_lines, table_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["failure_lines", "header_lines", "headline", "session_lines"]
 
 _INDENT = "  "
+_GATE_COLUMNS = ("verdict", "test", "TPOT gain", "AL", "faster")
 
 
 def failure_lines(
@@ -103,10 +104,11 @@ def session_lines(
     from pytest_specdec.core.recommendation import recommendations
     from pytest_specdec.core.summary import summarise
     from pytest_specdec.reporting.classes import class_summaries
+    from pytest_specdec.reporting.recommendation import advice_lines
 
     summaries = {key: summarise(comparison) for key, comparison in comparisons.items() if comparison.rounds}
     rows = [_gate_row(gate, comparisons.get(gate.comparison or ""), summaries) for gate in gates]
-    lines = grid([("verdict", "test", "TPOT gain", "AL", "faster"), *rows], width, fold=2) if rows else []
+    lines = _gate_table(gates, rows, width)
     lines += [
         f"{gate.nodeid}: {_first_line(gate.message)}" for gate in gates if gate.judgement == "ERROR" and gate.message
     ]
@@ -114,11 +116,26 @@ def session_lines(
     lines += [f"{key}: note: {NOTE}" for key, comparison in comparisons.items() if comparison.foreign_traffic]
     lines += class_summaries(gates, comparisons)
     lines += [f"{key}: {note}" for key, comparison in comparisons.items() for note in defect_notes(comparison)]
-    lines += _ranking_lines(comparisons)
-    lines += (
-        ["", *advice] if lines and (advice := advice_lines(recommendations(comparisons.values(), thresholds))) else []
-    )
+    ranked = _ranking_lines(comparisons)
+    lines += [*ranked, *([""] if ranked else []), *legend_lines([*lines, *ranked])]
+    advice = advice_lines(recommendations(comparisons.values(), thresholds), thresholds)
+    lines += ["", *advice] if lines and advice else []
     return [*lines, *(_course_lines(comparisons) if verbose else ())]
+
+
+def _gate_table(gates: Sequence[GateRecord], rows: Sequence[tuple[str, ...]], width: int) -> list[str]:
+    """A row for each gate, and below it what was required and what was measured of that."""
+    if not rows:
+        return []
+    table = grid([_GATE_COLUMNS, *rows], width, fold=2)
+    per_row = len(table) // (len(rows) + 1)
+    hanging = " " * (max(map(len, next(zip(_GATE_COLUMNS, *rows, strict=True)))) + 3)
+    lines = table[:per_row]
+    for place, gate in enumerate(gates, start=1):
+        lines += table[place * per_row : (place + 1) * per_row]
+        judged = gate.judgement in ("ok", "unsure", "FAIL")
+        lines += [f"{hanging}{objectives_text(gate.verdicts)}"] if judged else []
+    return lines
 
 
 def _course_lines(comparisons: Mapping[str, Comparison]) -> list[str]:

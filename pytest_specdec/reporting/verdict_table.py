@@ -16,6 +16,8 @@ _DECIMALS: dict[Unit, int] = {"fraction": 1, "tokens": 2, "GiB": 1, "s": 1, "cou
 _MAX_DECIMALS = 6
 _NO_INTERVAL = "-"
 _UNBOUNDED = "?"
+_MOST_OBJECTIVES = 4
+"""In one line."""
 
 
 def headline(verdicts: Sequence[Verdict]) -> str:
@@ -65,6 +67,15 @@ def table_lines(verdicts: Sequence[Verdict], *, confidence: float, width: int = 
     return grid(rows, width, fold=2, gaps=(2, 2, 4, 4, 3, 4), hanging=10)
 
 
+def objectives_text(verdicts: Sequence[Verdict]) -> str:
+    """For a row of its own: ``tpot_gain 21.4 % >= 10 %, min_acceptance_length 2.31 >= 1.5``; what is not met first, few of many."""
+    worst_first = sorted(verdicts, key=lambda verdict: ("FAIL", "unsure", "ok").index(verdict.outcome))
+    told = {"FAIL": _miss, "unsure": _unproven, "ok": _met}
+    shown = [told[verdict.outcome](verdict) for verdict in worst_first[:_MOST_OBJECTIVES]]
+    left = len(verdicts) - len(shown)
+    return ", ".join([*shown, *([f"and {left} more"] if left else [])])
+
+
 def remark_lines(verdicts: Sequence[Verdict]) -> list[str]:
     """What the table has no room for: what would settle a verdict, requests that were left out, other units."""
     lines = []
@@ -110,6 +121,12 @@ def _miss(verdict: Verdict) -> str:
         return f"{verdict.requirement.label}: {verdict.estimate.remark}"
     sign = "<" if verdict.direction == "higher" else ">"
     return f"{verdict.requirement.label} {''.join(_measured(verdict)).removeprefix('< ')} {sign} {_required(verdict)}"
+
+
+def _met(verdict: Verdict) -> str:
+    if verdict.unit == "yes/no":
+        return f"{verdict.requirement.label}: yes"
+    return f"{verdict.requirement.label} {''.join(_measured(verdict)).removeprefix('> ')} {_sign(verdict)} {_required(verdict)}"
 
 
 def _unproven(verdict: Verdict) -> str:

@@ -27,9 +27,14 @@ def data(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
 
 
 def test_every_gate_has_its_row(shown: list[str]) -> None:
-    assert shown[:4] == [
+    objectives = (
+        "tpot_gain 21.1 % < 30 %, min_acceptance_length 1.31 < 1.5, ttft_p95_ms <= 53 not proven (51.0 .. ?), "
+        "throughput_gain 21.6 % >= 0 %"
+    )
+    assert [*shown[:2], shown[2].strip(), *shown[3:5]] == [
         "verdict   test                                    TPOT gain                 AL     faster",
         "FAIL      tests/test_chat.py::test_chat[eagle3]   21.1 % (16.2 .. 25.7 %)   1.31   1.27x",
+        objectives,
         "ERROR     tests/test_code.py::test_code[eagle3]   -                         -      -",
         "tests/test_code.py::test_code[eagle3]: could not measure: no server came up",
     ]

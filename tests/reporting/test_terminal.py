@@ -106,14 +106,40 @@ def summarised(monkeypatch: pytest.MonkeyPatch, summary: Summary) -> None:
 @pytest.mark.usefixtures("summarised")
 def test_session_has_a_row_per_gate(comparison: Comparison) -> None:
     broken = GateRecord("tests/test_code.py::test_code[eagle3]", "eagle3", "error", message="server died\n  see log")
-    unjudged_gain = gate("passed", replace(LENGTH, outcome="ok"))
+    met = replace(LENGTH, requirement=replace(LENGTH.requirement, required=1.2), outcome="ok")
+    unjudged_gain = gate("passed", met)
     assert session_lines([gate("failed", GAIN), unjudged_gain, broken], {"eagle3/chat": comparison}) == [
         "verdict   test                                    TPOT gain                 AL     faster",
         f"FAIL      {NODE}   21.4 % (18.9 .. 23.8 %)   1.31   1.27x",
+        "          tpot_gain 21.4 % < 30 %",
         f"ok        {NODE}   21.4 %                    1.31   1.27x",
+        "          min_acceptance_length 1.31 >= 1.2",
         "ERROR     tests/test_code.py::test_code[eagle3]   -                         -      -",
         "tests/test_code.py::test_code[eagle3]: server died",
+        "legend: AL = acceptance length, tokens that a step with a draft yields (1 +",
+        "  accepted); faster = baseline TPOT / speculating TPOT; - = not measured",
     ]
+
+
+@pytest.mark.usefixtures("summarised")
+def test_in_a_narrow_terminal_objectives_stay_below_their_row(comparison: Comparison) -> None:
+    lines = session_lines([gate("failed", GAIN), gate("failed", TTFT)], {"eagle3/chat": comparison}, width=60)
+    assert lines[:8] == [
+        "verdict   test",
+        "    TPOT gain                 AL     faster",
+        f"FAIL      {NODE}",
+        "    21.4 % (18.9 .. 23.8 %)   1.31   1.27x",
+        "          tpot_gain 21.4 % < 30 %",
+        f"unsure    {NODE}",
+        "    21.4 %                    1.31   1.27x",
+        "          ttft_p95_ms <= 250 not proven (231 .. 262)",
+    ]
+
+
+@pytest.mark.usefixtures("summarised")
+def test_what_was_not_judged_shows_no_objective(comparison: Comparison) -> None:
+    lines = session_lines([gate("skipped", replace(GAIN, outcome="ok"))], {"eagle3/chat": comparison})
+    assert not any("tpot_gain" in line for line in lines)
 
 
 @pytest.mark.usefixtures("summarised")
@@ -139,7 +165,12 @@ def test_advice_for_the_config_stands_last(comparison: Comparison, monkeypatch: 
     advice = Recommendation("eagle3", "chat", "stop", "acceptance length 1.31 is below 1.50")
     monkeypatch.setattr("pytest_specdec.core.recommendation.recommendations", lambda *_: (advice,))
     lines = session_lines([gate("failed", GAIN)], {"eagle3/chat": comparison})
-    assert lines[-1] == "advice for eagle3, chat: stop: acceptance length 1.31 is below 1.50"
+    assert lines[-4:] == [
+        "advice for eagle3, chat: stop: acceptance length 1.31 is below 1.50",
+        "the advice's own thresholds, not those of your tests: TPOT gain 30.0 %,",
+        "  acceptance length 1.50; --specdec-acceptance tpot_gain=0.2 (or",
+        "  acceptance_length=1.3) sets another",
+    ]
 
 
 def test_nothing_judged_nothing_shown() -> None:

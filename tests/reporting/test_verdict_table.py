@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, get_args
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_specdec.core.verdict import Direction, Estimate, Outcome, Requirement, Unit, Verdict
-from pytest_specdec.reporting.verdict_table import headline, remark_lines, table_lines
+from pytest_specdec.reporting.verdict_table import headline, objectives_text, remark_lines, table_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,6 +55,34 @@ def test_headline_lists_the_misses_and_counts_the_unsure() -> None:
     assert headline([GAIN, LENGTH, THROUGHPUT, TTFT]) == (
         "2 of 4 objectives missed, 1 unsure: tpot_gain 21.4 % < 30 %, min_acceptance_length 1.31 < 1.5"
     )
+
+
+def test_a_row_tells_what_is_not_met_first_and_few_of_many() -> None:
+    assert objectives_text([THROUGHPUT, TTFT, GAIN]) == (
+        "tpot_gain 21.4 % < 30 %, ttft_p95_ms <= 250 not proven (231 .. 262), throughput_gain 20.1 % >= 0 %"
+    )
+    assert objectives_text([THROUGHPUT] * 4).count(">=") == 4
+    many = objectives_text([*[THROUGHPUT] * 6, GAIN])
+    assert many.startswith("tpot_gain")
+    assert many.endswith(">= 0 %, and 3 more")
+
+
+@pytest.mark.parametrize(
+    ("met", "text"),
+    [
+        (verdict("ttft_p95_ms", 250, 240, direction="lower", unit="ms"), "ttft_p95_ms 240 <= 250"),
+        (verdict("lossless", 1, 1, unit="yes/no"), "lossless: yes"),
+        (verdict("min_acceptance_at", 0.5, 0.61, part="0"), "min_acceptance_at[0] 61.0 % >= 50 %"),
+    ],
+)
+def test_a_met_objective_stands_beside_what_was_measured(met: Verdict, text: str) -> None:
+    assert objectives_text([replace(met, outcome="ok")]) == text
+
+
+def test_beyond_the_highest_load_the_end_of_what_was_measured_is_compared() -> None:
+    crossover = verdict("min_crossover_concurrency", 16, 32, unit="count", outcome="ok")
+    beyond = replace(crossover, estimate=replace(crossover.estimate, censored="above"))
+    assert objectives_text([beyond]) == "min_crossover_concurrency 32 >= 16"
 
 
 def test_headline_of_an_upper_limit_that_was_missed() -> None:
@@ -168,4 +197,6 @@ def test_value_and_requirement_never_look_equal_unless_they_nearly_are(
     )
 )
 def test_intervals_stand_below_each_other(verdicts: list[Verdict]) -> None:
-    assert len({line.index(" .. ") for line in table(*verdicts)[1:]}) == 1
+    # With room for every number: a row that folds has no interval in its first line.
+    lines = table_lines(verdicts, confidence=0.95, width=1000)
+    assert len({line.index(" .. ") for line in lines[1:]}) == 1
