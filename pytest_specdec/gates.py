@@ -30,7 +30,7 @@ from pytest_specdec.core.masking import masked_argv
 from pytest_specdec.gate_records import config_id, properties_of, record_of, relative, table_of
 from pytest_specdec.handed import SpecComparison, SpecServers
 from pytest_specdec.judging import Judged
-from pytest_specdec.load.late_interrupts import LateInterrupts
+from pytest_specdec.load.late_interrupts import LateInterrupts, Terminations
 from pytest_specdec.mark_merging import load_layers, patterns_elsewhere, requirements_for
 from pytest_specdec.marker import SLO_MARK, is_gate
 from pytest_specdec.progress import SilentProgress, TerminalProgress
@@ -57,6 +57,8 @@ if not TYPE_CHECKING:
 
 JUDGED = pytest.StashKey[Judged]()
 ATTEMPTS = pytest.StashKey[int]()
+_TERMINATED = 143
+"""The exit status that shells show for what SIGTERM has ended, 128 + 15."""
 
 
 class CouldNotMeasure(Failed):
@@ -99,6 +101,7 @@ class Gates:
         )
         if launches_elsewhere(config):
             self.session.elsewhere = functools.partial(launch_elsewhere, config)
+        self.terminations = Terminations()
         self.selected: list[pytest.Item] = []
         self.refusal: str | None = None
         """Why the run fails although no test did."""
@@ -315,12 +318,21 @@ class Gates:
     # -- the end
 
     @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self) -> None:
+        """From the first test on SIGTERM is answered; in workers of xdist the controller answers it."""
+        if not hasattr(self.config, "workerinput"):
+            self.terminations.begin()
+
+    @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Stop the servers, write the results, and refuse a green run in which no gate was judged."""
+        self.terminations.finishing = True
         with LateInterrupts() as late:
             try:
+                # Whoever sends SIGTERM sends SIGKILL soon, so the results come first then.
                 with late.let_through():
-                    self.session.close()
+                    if not self.terminations.arrived:
+                        self.session.close()
             except KeyboardInterrupt:
                 # A second Ctrl-C: whoever cannot wait shall not lose the results. The supervisors end the servers.
                 session.exitstatus = pytest.ExitCode.INTERRUPTED
@@ -329,6 +341,9 @@ class Gates:
             self._finish(session)
         if late.arrived:
             session.exitstatus = pytest.ExitCode.INTERRUPTED
+        if self.terminations.arrived:
+            session.exitstatus = _TERMINATED
+        self.terminations.end()
 
     def _finish(self, session: pytest.Session) -> None:
         if hasattr(self.config, "workerinput"):

@@ -1,4 +1,4 @@
-"""Ctrl-C that waits until results are written.
+"""Ctrl-C that waits until results are written, and SIGTERM that ends a run as Ctrl-C does.
 
 Imported before anything can be interrupted, and of itself almost nothing: a SIGINT in the middle of an import leaves a module (such as
 asyncio) that cannot be imported any more, and the end of a run must not stumble over that.
@@ -52,6 +52,44 @@ class LateInterrupts:
         self.arrived = True
         if self._let_through:
             self._let_through = False
+            raise KeyboardInterrupt
+
+
+class Terminations:
+    """Makes SIGTERM an interrupt, once: schedulers, ``timeout`` and CI end a run with it, and what was measured shall be written.
+
+    A handler that another program has set is left alone, and so are threads. Further SIGTERMs are not looked at: ``timeout`` sends two.
+    """
+
+    def __init__(self) -> None:
+        self.arrived = False
+        """Whether there was one."""
+        self.finishing = False
+        """From here on it is only taken note of, where no handler of interrupts decides."""
+        self._installed = False
+
+    def begin(self) -> None:
+        """From here on there is something to lose."""
+        in_main_thread = threading.current_thread() is threading.main_thread()
+        if in_main_thread and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+            signal.signal(signal.SIGTERM, self._interrupt)
+            self._installed = True
+
+    def end(self) -> None:
+        """All is written: SIGTERM ends the process at once again."""
+        if self._installed:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            self._installed = False
+
+    def _interrupt(self, *_: object) -> None:
+        if self.arrived:
+            return
+        self.arrived = True
+        if callable(signal.getsignal(signal.SIGINT)):
+            signal.raise_signal(
+                signal.SIGINT
+            )  # whose handler knows what to do here: asyncio's cancels, LateInterrupts waits
+        elif not self.finishing:  # jobs in the background of a shell script ignore SIGINT
             raise KeyboardInterrupt
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 EARLIER = Path(__file__).parent.parent / "data" / "results" / "schema_1.json"
 INTERRUPTED = 2
+TERMINATED = 128 + signal.SIGTERM
 HELD: dict[str, dict[str, Any]] = {
     "collecting": {},
     "loading": {"startup_s": 600},
@@ -180,7 +181,8 @@ def test_a_signal_ends_everything_and_leaves_whole_results(hold: Hold, phase: st
     run = hold(phase, knobs=HELD[phase], max_tokens=8000 if phase == "measuring" else 8)
     run.process.send_signal(number)
     code = run.process.wait(WAIT_S)
-    assert code == (INTERRUPTED if number == signal.SIGINT else -number), run.output
+    answered = number == signal.SIGTERM and phase != "collecting"  # from the first test on
+    assert code == (INTERRUPTED if number == signal.SIGINT else TERMINATED if answered else -number), run.output
     assert_nothing_is_left(run)
     read_result(run.result)
 
@@ -209,6 +211,73 @@ def test_a_second_interrupt_hurries_and_loses_no_result(hold: Hold) -> None:
     assert list(read_result(run.result).comparisons) == ["fake/tiny"]
     assert "Traceback" not in run.output
     assert_nothing_is_left(run)
+
+
+def test_sigterm_loses_nothing_that_was_measured(hold: Hold) -> None:
+    run = hold("judging")
+    run.process.send_signal(signal.SIGTERM)
+    assert run.process.wait(WAIT_S) == TERMINATED, run.output
+    assert list(read_result(run.result).comparisons) == ["fake/tiny"]
+    assert "Traceback" not in run.output
+    assert_nothing_is_left(run)
+
+
+def test_sigterm_loses_nothing_where_interrupts_are_ignored_as_in_the_background_of_a_script(
+    hold: Hold,
+) -> None:
+    # Children inherit what is ignored.
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        run = hold("judging")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    run.process.send_signal(signal.SIGTERM)
+    assert run.process.wait(WAIT_S) == TERMINATED, run.output
+    assert list(read_result(run.result).comparisons) == ["fake/tiny"]
+    assert_nothing_is_left(run)
+
+
+SECOND_K = """
+from pytest_specdec import dynamic
+
+measured, calls = dynamic._measured, []
+
+
+def held(*arguments):
+    calls.append(arguments)
+    if len(calls) == 2:
+        open("second", "w").close()
+        open("pipe").close()  # lasts until somebody opens its other end
+    return measured(*arguments)
+
+
+dynamic._measured = held
+"""
+SWEEP = """
+import pytest
+
+
+@pytest.mark.spec_load(workload="tiny", concurrency=[1, 2], num_requests=4, max_tokens=8)
+@pytest.mark.spec_slo(tpot_gain=-0.99)
+def test_gate(spec_comparison):
+    pass
+"""
+
+
+def test_sigterm_between_the_ks_of_a_schedule_leaves_what_was_measured(tmp_path: Path) -> None:
+    write_project(tmp_path, fake={"tpot_ms": 1, "ttft_ms": 1}, tests=SWEEP)
+    (tmp_path / "second_k.py").write_text(SECOND_K)
+    os.mkfifo(tmp_path / "pipe")
+    run = StartedRun(tmp_path, "--specdec-config=fake.json", "--specdec-dynamic", "-p", "second_k", "-k", "dynamic")
+    try:
+        run.wait_for((tmp_path / "second").exists)
+        run.process.send_signal(signal.SIGTERM)
+        assert run.process.wait(WAIT_S) == TERMINATED, run.output
+        assert run.left_after(WAIT_S) == []
+    finally:
+        run.end()
+    comparisons = read_result(tmp_path / ".specdec" / "results.json").comparisons.values()
+    assert [(one.num_speculative_tokens, one.load.concurrency) for one in comparisons] == [(1, 1), (1, 2)]
 
 
 INTERRUPTED_WHILE_SAVING = """
