@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _WIDTH = 80
+_KEEPS_TOGETHER = "\u00a0=\u00a0"
 _MEANINGS = {
     "AL": (r"\bAL\b", "acceptance length, tokens that a step with a draft yields (1 + accepted)"),
     "tok/step": (r"\btok/step\b", "the same over all steps"),
@@ -28,8 +29,11 @@ def legend_lines(table: Iterable[str]) -> list[str]:
         table: Lines of tables alone: sentences may hold the same words.
     """
     lines = [line.rstrip() for line in table]
-    told = [f"{name} = {meaning}" for name, (pattern, meaning) in _MEANINGS.items() if _in_any(pattern, lines)]
-    return textwrap.wrap(f"legend: {'; '.join(told)}", _WIDTH, subsequent_indent="  ") if told else []
+    found = {name: meaning for name, (pattern, meaning) in _MEANINGS.items() if _in_any(pattern, lines)}
+    # A heading stays beside the first word about it.
+    told = "; ".join(f"{name} = {meaning}".replace(" = ", _KEEPS_TOGETHER) for name, meaning in found.items())
+    wrapped = textwrap.wrap(f"legend: {told}", _WIDTH, subsequent_indent="  ", break_on_hyphens=False) if told else []
+    return [line.replace(_KEEPS_TOGETHER, " = ") for line in wrapped]
 
 
 def _in_any(pattern: str, lines: Iterable[str]) -> bool:
