@@ -138,7 +138,7 @@ def derive(session: SpecSession, family: Family, loads: Sequence[LoadSpec], *, t
         ConfigError: The file cannot be written.
     """
     points: list[KPoint] = []
-    session.soon |= {member.id: member for member in map(family.member, family.candidates)}
+    session.start_soon(map(family.member, family.candidates))
     for k in family.candidates:
         points += _measured(session, family.member(k), k, loads, test_dir)
     schedule = derive_schedule(points)

@@ -108,6 +108,12 @@ class ServerSet:
                 self._places[config.id] = place(config, self.machine)
         return self._places[config.id]
 
+    def forget(self, config: SpecConfig) -> None:
+        """Decide anew, when it is asked for again, where the servers of the config with this id go and how they are started."""
+        self._places.pop(config.id, None)
+        for twin in (False, True):
+            self._stages.pop((config.id, twin), None)
+
     def stage(self, config: SpecConfig, *, twin: bool = False) -> Stage:
         """The config's two servers; none is started by asking for them.
 

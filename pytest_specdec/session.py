@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_specdec.core.errors import CannotMeasure, ConfigError, Finding, SpecDecError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from pytest_specdec.core.config import SpecConfig
@@ -80,8 +80,10 @@ class SpecSession:
         return next(config for config in self.configs if config.id == config_id)
 
     def replace_config(self, config: SpecConfig) -> None:
-        """Put a config in the place of the one with its id."""
+        """Put a config in the place of the one with its id, about which nothing is known any more."""
         self.configs = [config if known.id == config.id else known for known in self.configs]
+        self._checked.pop(config.id, None)
+        self._server_set.forget(config)
 
     @cached_property
     def secrets(self) -> tuple[str, ...]:
@@ -248,6 +250,11 @@ class SpecSession:
         comparison = measurement.comparison()
         self.measured(comparison)
         measurement.notes += self.notes_of(comparison)
+
+    def start_soon(self, configs: Iterable[SpecConfig]) -> None:
+        """Those will be measured next: their servers may start together, except where everything is measured already."""
+        measured = {measurement.config.id for measurement in self._measurements.values() if measurement.runs}
+        self.soon |= {config.id: config for config in configs if config.id not in measured}
 
     def servers(self, config: SpecConfig) -> Mapping[Arm, Server]:
         """Both servers of a config, started if they are not up.

@@ -79,7 +79,8 @@ def tune(session: SpecSession, config: SpecConfig, load: LoadSpec, *, test_dir: 
         return advise(measured, candidates, load.confidence, beaten=ks)
 
     probes = choice.probes(config.num_speculative_tokens)[::-1]
-    session.soon = {of_k.id: of_k for of_k in (config_with_k(config, k) for k in probes)}
+    session.soon.clear()  # no test runs
+    session.start_soon(config_with_k(config, k) for k in probes)
     for k in probes:
         measure(k)
     while True:

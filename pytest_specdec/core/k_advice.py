@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _LEAST_RATIO = 1e-3
 """Of a step: a line that is extended far must not become free, or negative."""
+GIVEN_AWAY = 0.03
+"""So much of the best gain a smaller K may give away to be recommended: under a higher load it is the smaller one that loses less."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,8 @@ class Advice:
     best: int
     """With the largest gain."""
     recommended: int | None
-    """The smallest K that no other one is provably better than; None where every K provably loses."""
+    """The smallest K that gains within :data:`GIVEN_AWAY` of the best one and that none is provably better than; None where every
+    K provably loses."""
     pays: bool
     """Whether the recommended K's whole interval is a gain."""
 
@@ -102,7 +105,9 @@ def advise(
     best = max(rows, key=lambda row: row.gain)
     tail = (1 - level) / 2
     within = [row.k for row in rows if row.k == best.k or np.quantile(draws[best.k] - draws[row.k], tail) <= 0]
-    recommended = min(set(within).difference(beaten) or within)
+    standing = set(within).difference(beaten) or set(within)
+    top = max(row.gain for row in rows if row.k in standing)
+    recommended = min(row.k for row in rows if row.k in standing and row.gain >= top - GIVEN_AWAY)
     if all(row.high < 0 for row in rows):
         return Advice(level, tuple(rows), best.k, None, pays=False)
     return Advice(

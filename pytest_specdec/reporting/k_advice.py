@@ -87,7 +87,9 @@ def _recommendation(tuning: Tuning) -> Iterator[str]:
     if k is None:
         yield "  no K pays: each of them would make this load slower; speculate less, or with a cheaper draft"
         return
-    why = "it gains most" if k == advice.best else "the smallest that no other K is provably better than"
+    from pytest_specdec.core.k_advice import GIVEN_AWAY
+
+    why = "it gains most" if k == advice.best else f"the smallest within {100 * GIVEN_AWAY:.0f} points of the best"
     yield f"  recommended: K = {k} ({why})"
     if not advice.pays:
         yield "  that it pays at all is not proven: its interval holds 0; more rounds or requests would tell"

@@ -64,7 +64,14 @@ def test_a_schedule_is_derived_written_as_a_config_and_gated_in_the_same_run(
     document = json.loads((pytester.path / ".specdec" / "results.json").read_text())
     gated = [gate for gate in document["gates"] if gate["config_id"] == "fake-dynamic"]
     assert len(gated) == 1
-    assert document["comparisons"][gated[0]["comparison"]]["extra"]["schedule"] == str(schedule)
+    comparison = document["comparisons"][gated[0]["comparison"]]
+    assert comparison["extra"]["schedule"] == str(schedule)
+    (started,) = {
+        server["command"][server["command"].index("--speculative-config") + 1]
+        for server in comparison["servers"]
+        if server["arm"] == "specdec"
+    }
+    assert json.loads(started) == written["speculative_config"] | {"num_speculative_tokens_per_batch_size": schedule}
 
 
 def test_a_config_whose_gate_is_missed_is_not_recommended(start: Callable[..., pytest.RunResult]) -> None:
