@@ -15,6 +15,7 @@ from scipy import special
 from pytest_specdec.core.answer_form import LOOPING, SHORTEST
 from pytest_specdec.core.errors import CannotMeasure
 from pytest_specdec.core.intervals import effective_size, wilson, wilson_needs
+from pytest_specdec.core.validity import made_up
 from pytest_specdec.core.verdict import Estimate
 
 if TYPE_CHECKING:
@@ -87,7 +88,9 @@ def defects_of(comparison: Comparison) -> tuple[Defect, ...]:
 
 
 def defect_notes(comparison: Comparison) -> tuple[str, ...]:
-    """What every report must say: kinds of defects that only one server has more of."""
+    """What every report must say: kinds of defects that only one server has more of; none where acceptance is made up, and answers with it."""
+    if made_up(comparison):
+        return ()
     return tuple(
         f"{100 * one.specdec:.1f} % of the speculating server's answers {one.name}, {100 * one.baseline:.1f} % of the baseline's "
         f"(chance: {one.p_value:.2g}): speculation should not change that; lossless=True compares the answers themselves"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pytest_specdec.core.class_explain import turning_points
 from pytest_specdec.core.output_causes import output_causes
 from pytest_specdec.core.summary import summarise
-from pytest_specdec.core.validity import SELDOM_DRAFTING
+from pytest_specdec.core.validity import SELDOM_DRAFTING, made_up
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,6 +38,9 @@ def explain(comparison: Comparison, verdicts: Sequence[Verdict]) -> tuple[str, .
 def _causes(comparison: Comparison, summary: Summary, verdicts: Sequence[Verdict]) -> Iterator[str]:
     yield from output_causes(comparison, verdicts)
     lookup = comparison.method in SELDOM_DRAFTING
+    if made_up(comparison):
+        yield from _costly_step(comparison, summary, verdicts)
+        return
     if summary.acceptance is not None:
         yield from _never_accepted(summary.acceptance, lookup=lookup)
         yield from _seldom_drafted(comparison, summary)

@@ -158,6 +158,8 @@ def test_a_difference_beyond_chance_is_noted() -> None:
     comparison = comparison_of_forms([FINE] * 40, [damaged] * 10 + [FINE] * 30)
     (note,) = defect_notes(comparison)
     assert note.startswith("25.0 % of the speculating server's answers hold damaged text, 0.0 % of the baseline's")
+    assert defect_notes(replace(comparison, extra={"verification": "fly"})) == (note,)
+    assert defect_notes(replace(comparison, extra={"verification": "synthetic"})) == ()
 
 
 def test_the_same_defects_on_both_sides_are_shown_and_not_noted() -> None:

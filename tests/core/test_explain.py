@@ -45,6 +45,12 @@ def test_nothing_accepted_at_all_points_at_context_and_head() -> None:
     assert "context limit" in text
 
 
+def test_made_up_acceptance_explains_nothing_and_a_costly_step_does() -> None:
+    never = replace(build_comparison(acceptance=(0.0, 0.0, 0.0), tpot_spec_ms=20), extra={"verification": "synthetic"})
+    assert explained(never).startswith("A speculative step costs 2.00 plain steps")
+    assert "accepted" not in explained(never)
+
+
 def test_no_draft_at_all_is_named() -> None:
     text = explained(build_comparison(coverage=0.0, method="ngram", tpot_spec_ms=10))
     assert text.startswith("Not one step drafted")
