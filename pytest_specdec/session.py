@@ -278,11 +278,11 @@ class SpecSession:
 
     def _check(self, config: SpecConfig) -> None:
         """Before a config's first launch: hold it against the version of its vLLM."""
-        from pytest_specdec.serving.preflight import version_behind, version_findings
+        from pytest_specdec.serving.preflight import launch_findings, version_behind
 
         if config.id not in self._checked:
             version = None if self.options.attached or self.elsewhere else version_behind(config)
-            self._checked[config.id] = version_findings(config, version)
+            self._checked[config.id] = launch_findings(config, version)
         if errors := [finding for finding in self._checked[config.id] if finding.severity == "error"]:
             raise ConfigError(errors)
 

@@ -173,10 +173,10 @@ def _load(arguments: argparse.Namespace) -> LoadSpec:
 
 
 def _config(path: str, model: str | None) -> SpecConfig:
-    from pytest_specdec.serving.preflight import checked_configs, version_behind, version_findings
+    from pytest_specdec.serving.preflight import checked_configs, launch_findings, version_behind
 
     (config,), _ = checked_configs([path], default_model=model)
-    found = version_findings(config, version_behind(config))
+    found = launch_findings(config, version_behind(config))
     if errors := [finding for finding in found if finding.severity == "error"]:
         raise ConfigError(errors)
     return config

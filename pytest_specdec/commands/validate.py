@@ -90,6 +90,7 @@ def check(files: Sequence[str], *, version: str | None, model: str | None, flags
         age_findings,
         flag_findings,
         folder_findings,
+        key_findings,
         version_behind,
         version_findings,
     )
@@ -107,7 +108,11 @@ def check(files: Sequence[str], *, version: str | None, model: str | None, flags
             findings += flag_findings(config, versions, flags)
             continue
         asked[str(config.path)] = known = version_behind(config)
-        findings += version_findings(config, known, flags=flags)
+        # Where the installed vLLM says that it refuses a key, the tables' doubt about it is no longer one.
+        sure = key_findings(config, known, "warning")
+        places = {finding.where for finding in sure}
+        findings = [finding for finding in findings if finding.severity != "warning" or finding.where not in places]
+        findings += [*version_findings(config, known, flags=flags), *sure]
         if known is None:
             what = "the version of vLLM is not known, so only what holds for every supported one is an error"
             findings.append(Finding("note", config.where("command"), what, "Name it with --vllm-version."))

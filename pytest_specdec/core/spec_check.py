@@ -119,13 +119,8 @@ def _stranger(keys: KeyPath, key: str, versions: Versions) -> Iterator[Problem]:
     ]
     meant = did_you_mean(key, taken_there, cutoff=0.75)
     suggestion = f"Did you mean {meant!r}?" if meant else ""
-    if versions.surely:
-        yield Problem(
-            keys, f"is no key that {versions.name} knows, and it refuses unknown ones", suggestion or "Remove it."
-        )
-        return
-    doubt = f"{versions.name} may know more" if versions.one else "they refuse this"
-    what = f"is unknown here and passed on: the table holds the releases {OLDEST[:-2]} to {NEWEST} of vLLM, and {doubt}"
+    whose = versions.name if versions.one else f"vLLM {OLDEST[:-2]} to {NEWEST}"
+    what = f"is unknown here and passed on; {whose} will refuse this, unless it is newer than this table, which ends at {NEWEST}"
     yield Problem(keys, what, suggestion, "warning")
 
 

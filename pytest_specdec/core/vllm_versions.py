@@ -63,7 +63,7 @@ class Versions:
 
     @property
     def surely(self) -> bool:
-        """Whether what stands in none of the tables is surely unknown there."""
+        """Whether a method that stands in none of the tables is surely unknown there."""
         return self.published and not self.beyond and self.oldest >= (release_of(OLDEST) or ())
 
     @property

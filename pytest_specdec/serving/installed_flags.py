@@ -1,56 +1,25 @@
-"""Which flags the installed vLLM has, read in its sources without importing it: what stands in none of them makes its server exit.
+"""Flags that the installed vLLM does not have, so that its server would exit.
 
-Read is too much rather than too little: every ``--name`` in a text and every annotated field of a class, because vLLM makes flags of its
-settings. So what is missing there is surely no flag, and what is found there may be none.
+Its sources are read for too much rather than too little: what is missing there is surely no flag, and what is found there may be none.
 """
 
 from __future__ import annotations
 
-import json
-import subprocess
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING
 
 from pytest_specdec.core.config_paths import server_words
-from pytest_specdec.core.errors import Finding, LaunchError
+from pytest_specdec.core.errors import Finding
 from pytest_specdec.core.places import key_path
 from pytest_specdec.core.server_flags import SINCE, option_of, words_of
 from pytest_specdec.core.suggest import did_you_mean
 from pytest_specdec.serving.command import command_of
-from pytest_specdec.serving.versions import interpreter_of
+from pytest_specdec.serving.installed_sources import sources_behind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pytest_specdec.core.config import SpecConfig
-
-_TIMEOUT_S = 20.0
-_PATHS = {"PATH", "PYTHONPATH"}
-"""Variables of a config with which another vLLM may run than the one that is asked."""
-# A plugin of vLLM may add flags to its parser, so its sources are read, too.
-_QUESTION = r"""
-import importlib.metadata, importlib.util, json, pathlib, re
-
-def folder(package):
-    spec = importlib.util.find_spec(package)
-    return pathlib.Path(spec.origin).parent if spec and spec.origin else pathlib.Path("nowhere")
-
-root = folder("vllm")
-plugins = {
-    entry.value.partition(":")[0].partition(".")[0]
-    for one in importlib.metadata.distributions()
-    for entry in one.entry_points
-    if entry.group in ("vllm.platform_plugins", "vllm.general_plugins")
-}
-parts = [root / part for part in ("config", "engine", "entrypoints", "platforms", "utils")]
-parts += [folder(plugin) for plugin in plugins - {"vllm"}]
-sources = [sorted(part.rglob("*.py")) for part in parts]
-texts = [file.read_text(encoding="utf-8", errors="replace") for files in sources for file in files]
-stated = {name for text in texts for name in re.findall(r"--(?:no-)?([A-Za-z][A-Za-z0-9_-]*)", text)}
-fields = {name for text in texts for name in re.findall(r"^[ \t]+([A-Za-z]\w*)[ \t]*:", text, re.MULTILINE)}
-print(json.dumps([sorted(stated), sorted(fields)] if all(sources) else None))
-"""
 
 
 @dataclass(frozen=True)
@@ -71,21 +40,9 @@ class InstalledFlags:
         return did_you_mean(option, self.stated, cutoff=0.75)
 
 
-def flags_behind(argv: Sequence[str]) -> InstalledFlags | None:
-    """The flags of the vLLM that a command starts; None where they cannot be told: wrappers, containers."""
-    interpreter = interpreter_of(tuple(argv))
-    return None if interpreter is None else _ask(interpreter)
-
-
-@cache
-def _ask(interpreter: str) -> InstalledFlags | None:
-    try:
-        done = subprocess.run(  # noqa: S603 - the interpreter that the user chose to run vLLM with
-            [interpreter, "-c", _QUESTION], capture_output=True, text=True, check=False, timeout=_TIMEOUT_S
-        )
-        found = json.loads(done.stdout)
-    except (OSError, subprocess.TimeoutExpired, ValueError):
-        return None
+def flags_behind(config: SpecConfig) -> InstalledFlags | None:
+    """The flags of the vLLM that a config starts; None where its sources do not tell them."""
+    found = sources_behind(config).get("flags")
     return None if found is None else InstalledFlags(*(frozenset(map(_hyphenated, names)) for names in found))
 
 
@@ -97,12 +54,10 @@ def unknown_flags(config: SpecConfig, version: str, flags: Sequence[str] = ()) -
         version: Of that vLLM, for the words.
         flags: Further words of both servers' command line.
     """
-    try:
-        command = command_of(config)
-    except LaunchError:
+    known = flags_behind(config)
+    if known is None:
         return
-    if _PATHS & config.env.keys() or (known := flags_behind(command)) is None:
-        return
+    command = command_of(config)
     behind = command[command.index("-m") + 2 :] if "-m" in command else command[1:]
     for key, given in (
         ("command", behind),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_specdec.core import launcher
@@ -21,6 +22,7 @@ from pytest_specdec.core.spec_check import new_problems, speculative_problems
 from pytest_specdec.core.vllm_versions import ANY, EVERY, NEWEST, OLDEST, Versions, exactly
 from pytest_specdec.serving.command import UNSET, command_of
 from pytest_specdec.serving.installed_flags import unknown_flags
+from pytest_specdec.serving.installed_keys import refused_keys
 from pytest_specdec.serving.model_files import damaged_weights, loads_files, missing_weights
 from pytest_specdec.serving.model_folder import read_model
 from pytest_specdec.serving.versions import version_of
@@ -125,6 +127,25 @@ def version_findings(config: SpecConfig, version: str | None, *, flags: Sequence
     found = [_finding(config, problem) for problem in new_problems(now, before)]
     found += [*age_findings(versions, config.where("command")), *flag_findings(config, versions, flags)]
     return [*found, *unknown_flags(config, version, flags)] if version else found
+
+
+def launch_findings(config: SpecConfig, version: str | None) -> list[Finding]:
+    """As :func:`version_findings`, and what may be no error before a server is to be started with it: keys that are certain to be refused."""
+    found = version_findings(config, version)
+    told = {finding.where for finding in found if finding.severity == "error"}
+    return [*found, *(one for one in key_findings(config, version, "error") if one.where not in told)]
+
+
+def key_findings(config: SpecConfig, version: str | None, severity: str) -> list[Finding]:
+    """Keys that the speculative config of the installed vLLM does not take.
+
+    Args:
+        config: A config that has no errors yet.
+        version: Of the vLLM behind the config's command; None: it is not installed here.
+        severity: What such a key is.
+    """
+    problems = refused_keys(config, version) if version else ()
+    return [_finding(config, replace(problem, severity=severity)) for problem in problems]
 
 
 def version_behind(config: SpecConfig) -> str | None:

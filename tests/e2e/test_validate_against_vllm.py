@@ -10,16 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_specdec.core.config import load_configs
 from pytest_specdec.core.server_flags import option_of
 from pytest_specdec.core.spec_check import speculative_problems
 from pytest_specdec.core.spec_fields import FIELDS
 from pytest_specdec.core.spec_methods import CHOICES, METHODS, MTP_ALIASES
 from pytest_specdec.core.vllm_versions import Versions, exactly
-from pytest_specdec.serving.command import SERVER_MODULE
 from pytest_specdec.serving.installed_flags import flags_behind
+from pytest_specdec.serving.installed_keys import refused_keys
+from pytest_specdec.serving.installed_sources import sources_behind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
+
+    from pytest_specdec.core.config import SpecConfig
 
 # One start of Python for all of it: importing vLLM takes its time. A config is built as vLLM builds it from the command line, with
 # hyphens turned into underscores, for methods that need no model.
@@ -151,8 +156,15 @@ def test_the_tables_hold_what_this_vllm_knows_and_nothing_else(vllm: dict[str, A
         assert known(vllm, CHOICES[field]) == set(vllm[field])
 
 
-def test_no_flag_that_this_vllm_takes_counts_as_unknown_and_a_slip_does(vllm: dict[str, Any]) -> None:
-    known = flags_behind([sys.executable, "-m", SERVER_MODULE])
+def config_of(folder: Path, speculative: dict[str, Any]) -> SpecConfig:
+    """A config for this interpreter's vLLM that is not judged yet."""
+    (folder / "c.json").write_text(json.dumps({"model": "org/t", "speculative_config": NGRAM}))
+    (config,), _ = load_configs([folder / "c.json"], default_model=None)
+    return config.model_copy(update={"speculative_config": speculative})
+
+
+def test_no_flag_that_this_vllm_takes_counts_as_unknown_and_a_slip_does(vllm: dict[str, Any], tmp_path: Path) -> None:
+    known = flags_behind(config_of(tmp_path, NGRAM))
     assert known is not None
     options = {option_of(flag) for flag in vllm["flags"] if flag.startswith("--")}
     assert "max-model-len" in options
@@ -161,15 +173,31 @@ def test_no_flag_that_this_vllm_takes_counts_as_unknown_and_a_slip_does(vllm: di
     assert {slip: known.meant(slip) for slip in slips if not known.has(slip)} == slips
 
 
+def test_every_field_of_this_vllm_and_no_other_key_is_read_in_its_sources(vllm: dict[str, Any], tmp_path: Path) -> None:
+    config = config_of(tmp_path, {})
+    assert sources_behind(config)["keys"][0] == sorted(vllm["fields"])
+    keys = [
+        "brand_new",
+        "brand-new",
+        "promt_lookup_max",
+        *vllm["fields"],
+        *(f.replace("_", "-") for f in vllm["fields"]),
+    ]
+    refused = refused_keys(config_of(tmp_path, dict.fromkeys(keys, 1)), vllm["version"])
+    assert [problem.keys[-1] for problem in refused] == keys[:3]
+
+
 @pytest.mark.parametrize("index", range(len(TAKEN)), ids=lambda index: json.dumps(TAKEN[index]))
-def test_what_vllm_takes_is_no_error(vllm: dict[str, Any], index: int) -> None:
+def test_what_vllm_takes_is_no_error(vllm: dict[str, Any], index: int, tmp_path: Path) -> None:
     assert vllm["verdicts"][index] == ""
-    problems = speculative_problems(TAKEN[index], versions_of(vllm))
+    problems = [*speculative_problems(TAKEN[index], versions_of(vllm))]
+    problems += refused_keys(config_of(tmp_path, TAKEN[index]), vllm["version"])
     assert [problem for problem in problems if problem.severity == "error"] == []
 
 
 @pytest.mark.parametrize("index", range(len(REFUSED)), ids=lambda index: json.dumps(REFUSED[index]))
-def test_what_vllm_refuses_is_an_error(vllm: dict[str, Any], index: int) -> None:
+def test_what_vllm_refuses_is_an_error_before_a_launch(vllm: dict[str, Any], index: int, tmp_path: Path) -> None:
     assert vllm["verdicts"][len(TAKEN) + index] != ""
-    problems = speculative_problems(REFUSED[index], versions_of(vllm))
+    problems = [*speculative_problems(REFUSED[index], versions_of(vllm))]
+    problems += refused_keys(config_of(tmp_path, REFUSED[index]), vllm["version"])
     assert any(problem.severity == "error" for problem in problems)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 EAGLE: dict[str, Any] = {"method": "eagle3", "model": "org/draft", "num_speculative_tokens": 3}
+SLIP = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_min": 2, "promt_lookup_max": 4}
+REFUSED = "*promt_lookup_max: the installed vLLM 0.32.0 refuses this*Did you mean 'prompt_lookup_max'?*"
 
 
 @pytest.fixture
@@ -45,27 +47,35 @@ def test_a_key_that_this_vllm_does_not_know_is_an_error_in_set_up_and_nothing_is
 
 
 def test_a_slip_in_a_key_or_a_flag_is_an_error_in_set_up_and_nothing_is_started(
-    pytester: pytest.Pytester, write_config: Callable[..., Path], write_gate: Callable[..., Path], old_vllm: str
+    pytester: pytest.Pytester,
+    write_config: Callable[..., Path],
+    write_gate: Callable[..., Path],
+    vllm_of: Callable[..., list[str]],
 ) -> None:
-    for part in ("config", "engine", "entrypoints", "platforms", "utils"):
-        (pytester.path / "site" / "vllm" / part).mkdir(parents=True)
-        (pytester.path / "site" / "vllm" / part / "arg_utils.py").write_text('add("--max-model-len")\n')
-    (pytester.path / "site" / "vllm" / "__init__.py").touch()
-    config = write_config(
-        speculative_config=EAGLE | {"max_modellen": 64},
-        serve={"max_modellen": 64},
-        command=[old_vllm, "-m", "vllm.entrypoints.openai.api_server"],
-    )
+    command = vllm_of()
+    config = write_config(speculative_config=SLIP, serve={"max_modellen": 64}, command=command)
     write_gate()
     result = pytester.runpytest(f"--specdec-config={config}")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
-        [
-            "*speculative_config.max_modellen: is no key that vLLM 0.24.0 knows*Did you mean 'max_model_len'?*",
-            "*serve.max_modellen: vLLM 0.24.0 has no flag --max-modellen*Did you mean max_model_len?*",
-        ]
+        ["*serve.max_modellen: vLLM 0.32.0 has no flag --max-modellen*Did you mean max_model_len?*", REFUSED]
     )
-    assert not (pytester.path / "started").exists()
+    assert not Path(command[0]).with_name("started").exists()
+
+
+def test_nothing_is_tuned_with_a_key_that_the_installed_vllm_refuses(
+    pytester: pytest.Pytester,
+    write_config: Callable[..., Path],
+    write_gate: Callable[..., Path],
+    vllm_of: Callable[..., list[str]],
+) -> None:
+    command = vllm_of()
+    config = write_config(speculative_config=SLIP, command=command)
+    write_gate()
+    result = pytester.runpytest(f"--specdec-config={config}", "--specdec-tune")
+    assert result.ret != pytest.ExitCode.OK
+    result.stdout.fnmatch_lines([REFUSED])
+    assert not Path(command[0]).with_name("started").exists()
 
 
 def test_a_workload_too_small_for_rounds_of_fresh_prompts_is_refused_before_a_server_starts(

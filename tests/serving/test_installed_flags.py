@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_specdec.serving.installed_flags import flags_behind
 from pytest_specdec.serving.preflight import checked_configs, version_findings
 
 if TYPE_CHECKING:
@@ -18,40 +16,6 @@ if TYPE_CHECKING:
     from pytest_specdec.core.errors import Finding
 
 NGRAM = {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_min": 2, "prompt_lookup_max": 4}
-PARTS = ("config", "engine", "entrypoints", "platforms", "utils")
-SOURCES = {
-    "engine/arg_utils.py": "class EngineArgs:\n    served_by: str = ''\n",
-    "config/model.py": "group.add_argument('--max-model-len')\ngroup.add_argument('--max_num_seqs')\n",
-}
-
-
-@pytest.fixture
-def vllm_of(tmp_path: Path) -> Callable[..., list[str]]:
-    """Makes a command whose vLLM has the given sources."""
-
-    def made(**plugins: str) -> list[str]:
-        site = tmp_path / "site"
-        for part in PARTS:
-            (site / "vllm" / part).mkdir(parents=True)
-            (site / "vllm" / part / "__init__.py").touch()
-        (site / "vllm" / "__init__.py").write_text("raise SystemExit('vLLM must not be imported')\n")
-        for name, text in SOURCES.items():
-            (site / "vllm" / name).write_text(text)
-        for name, text in plugins.items():
-            info = site / f"{name}-1.0.dist-info"
-            info.mkdir()
-            (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-            (info / "entry_points.txt").write_text(f"[vllm.general_plugins]\nx = {name}.inner:register\n")
-            if text:
-                (site / name).mkdir()
-                (site / name / "__init__.py").write_text(text)
-        program = tmp_path / "python3"
-        # -S leaves out what else is installed beside the tests, plugins of vLLM among it.
-        program.write_text(f'#!/bin/sh\nPYTHONPATH={site} exec {sys.executable} -S "$@"\n')
-        program.chmod(0o755)
-        return [str(program), "-m", "vllm.entrypoints.openai.api_server"]
-
-    return made
 
 
 def findings(folder: Path, command: list[str], **envelope: Any) -> list[Finding]:
@@ -107,14 +71,31 @@ def test_words_of_the_command_and_flags_in_a_file_are_looked_at(
 
 
 def test_a_plugin_of_vllm_may_bring_flags(tmp_path: Path, vllm_of: Callable[..., list[str]]) -> None:
-    command = vllm_of(its_plugin="parser.add_argument('--brand-new')\n")
+    command = vllm_of({"its_plugin": "parser.add_argument('--brand-new')\n"})
     (found,) = findings(tmp_path, command, serve={"brand_new": 1, "no_such_thing": 1})
     assert found.where.endswith("serve.no_such_thing")
 
 
-def test_where_sources_cannot_be_read_nothing_is_said(tmp_path: Path, vllm_of: Callable[..., list[str]]) -> None:
-    assert flags_behind(["docker", "run", "vllm"]) is None
-    assert findings(tmp_path, vllm_of(compiled_plugin=""), serve={"no_such_thing": 1}) == []
+def test_behind_a_wrapper_nothing_is_said(tmp_path: Path, vllm_of: Callable[..., list[str]]) -> None:
+    assert findings(tmp_path, ["env", *vllm_of()], serve={"no_such_thing": 1}) == []
+
+
+def test_where_a_plugin_has_no_sources_nothing_is_said(tmp_path: Path, vllm_of: Callable[..., list[str]]) -> None:
+    assert findings(tmp_path, vllm_of({"compiled_plugin": ""}), serve={"no_such_thing": 1}) == []
+
+
+def test_where_vllm_makes_its_flags_elsewhere_nothing_is_said(
+    tmp_path: Path, vllm_of: Callable[..., list[str]]
+) -> None:
+    command = vllm_of(sources={"engine/arg_utils.py": ""})
+    assert findings(tmp_path, command, serve={"no_such_thing": 1}) == []
+
+
+def test_a_vllm_in_the_configs_folder_may_run_instead(tmp_path: Path, vllm_of: Callable[..., list[str]]) -> None:
+    command = vllm_of()
+    assert len(findings(tmp_path, command, serve={"no_such_thing": 1})) == 1
+    (tmp_path / "vllm").mkdir()
+    assert findings(tmp_path, command, serve={"no_such_thing": 1}) == []
 
 
 def test_with_a_path_of_its_own_a_config_may_run_another_vllm(
