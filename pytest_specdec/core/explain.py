@@ -38,6 +38,12 @@ def explain(comparison: Comparison, verdicts: Sequence[Verdict]) -> tuple[str, .
 def _causes(comparison: Comparison, summary: Summary, verdicts: Sequence[Verdict]) -> Iterator[str]:
     yield from output_causes(comparison, verdicts)
     lookup = comparison.method in SELDOM_DRAFTING
+    if schedule := comparison.extra.get("schedule"):
+        coverage = summary.draft_coverage
+        drafting = "" if coverage is None else f": {coverage:.0%} of the steps drafted"
+        yield f"How much is drafted here is what the schedule says, {schedule}{drafting}."
+        yield from _costly_step(comparison, summary, verdicts)
+        return
     if made_up(comparison):
         yield from _costly_step(comparison, summary, verdicts)
         return

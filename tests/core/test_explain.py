@@ -51,6 +51,15 @@ def test_made_up_acceptance_explains_nothing_and_a_costly_step_does() -> None:
     assert "accepted" not in explained(never)
 
 
+def test_a_schedule_explains_steps_without_a_draft() -> None:
+    scheduled = replace(
+        build_comparison(coverage=0.12, tpot_spec_ms=9.5), extra={"schedule": "[[1, 4, 3], [5, 64, 0]]"}
+    )
+    assert explained(scheduled).startswith(
+        "How much is drafted here is what the schedule says, [[1, 4, 3], [5, 64, 0]]: 12% of"
+    )
+
+
 def test_no_draft_at_all_is_named() -> None:
     text = explained(build_comparison(coverage=0.0, method="ngram", tpot_spec_ms=10))
     assert text.startswith("Not one step drafted")
