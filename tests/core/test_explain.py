@@ -56,7 +56,7 @@ def test_a_schedule_explains_steps_without_a_draft() -> None:
         build_comparison(coverage=0.12, tpot_spec_ms=9.5), extra={"schedule": "[[1, 4, 3], [5, 64, 0]]"}
     )
     assert explained(scheduled).startswith(
-        "How much is drafted here is what the schedule says, [[1, 4, 3], [5, 64, 0]]: 12% of"
+        "How much is drafted here is what the schedule says, [[1, 4, 3], [5, 64, 0]]: 1"
     )
 
 
