@@ -17,7 +17,7 @@ from pytest_specdec.reporting.config_file import write_config
 from pytest_specdec.reporting.schedule_lines import gain_table, recommendation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from pytest_specdec.core.config import SpecConfig
@@ -128,6 +128,10 @@ def test_only_a_config_that_was_gated_and_met_everything_is_recommended() -> Non
 def test_a_k_that_cannot_be_measured_leaves_no_server_behind(configs: Any, tmp_path: Path) -> None:
     class Session:
         released: list[str] = []  # noqa: RUF012 - one test, one session
+        announced: list[str] = []  # noqa: RUF012 - likewise
+
+        def start_soon(self, configs: Iterable[SpecConfig]) -> None:
+            self.announced += [config.id for config in configs]
 
         def judge(self, *_: Any, **__: Any) -> Any:
             raise CannotMeasure("the server died")
@@ -139,4 +143,5 @@ def test_a_k_that_cannot_be_measured_leaves_no_server_behind(configs: Any, tmp_p
     session: Any = Session()
     with pytest.raises(CannotMeasure, match="the server died"):
         derive(session, family, (), test_dir=tmp_path)
+    assert session.announced == ["only-k1", "only"]
     assert session.released == ["only-k1"]
