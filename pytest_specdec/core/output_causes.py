@@ -40,6 +40,9 @@ def output_causes(comparison: Comparison, verdicts: Sequence[Verdict]) -> Iterat
         return
     stated = dict(missed[0].requirement.options).get("tie_margin")
     found = divergences(outputs.pairs, outputs.tie_margin_nats if stated is None else stated)
+    if not found and missed[0].outcome == "unsure":
+        yield "Answers differ at near ties only: no token is wrong. Whether there are more of them than numerics explain, more prompts would tell."
+        return
     if not found:
         yield (
             "Answers differ at near ties only: no token is wrong, but speculation decides more ties otherwise than another batch does. "

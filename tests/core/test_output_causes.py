@@ -11,6 +11,7 @@ from pytest_specdec.core.load_spec import LoadSpec
 from pytest_specdec.core.objectives import REGISTRY
 from pytest_specdec.core.output_causes import output_causes
 from tests.core.comparison_builder import build_comparison
+from tests.core.output_builder import outputs_of
 from tests.core.test_distributions import result
 
 
@@ -37,3 +38,18 @@ def test_the_sampler_is_blamed() -> None:
 )
 def test_a_defect_of_vllm_on_cpus_is_named_where_it_is(device: str, version: str, known: bool) -> None:  # noqa: FBT001
     assert ("never receives the temperature" in causes(p_value=0.001, device=device, version=version)) == known
+
+
+@pytest.mark.parametrize(
+    ("prompts", "outcome", "said"),
+    [
+        (12, "unsure", "more prompts would tell."),
+        (64, "FAIL", "speculation decides more ties otherwise than another batch"),
+    ],
+)
+def test_ties_are_blamed_where_they_are_proven_to_be_more_than_noise(prompts: int, outcome: str, said: str) -> None:
+    outputs = outputs_of(prompts=prompts, load=dict.fromkeys(range(prompts // 3), 0.1))
+    comparison = replace(build_comparison(rounds=2), outputs=outputs)
+    (verdict,) = judge(comparison, REGISTRY["lossless"].parse(value=True))
+    assert verdict.outcome == outcome
+    assert said in " ".join(output_causes(comparison, [verdict]))
