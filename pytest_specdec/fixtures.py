@@ -35,10 +35,21 @@ def spec_target(request: pytest.FixtureRequest) -> SpecConfig:
     if gates is None or not gates.configs:
         request.config.stash[UNCONFIGURED] = True
         pytest.skip(NO_CONFIG)
-    gates.refuse_parallel()
+    _refuse_parallel(request.config)
     configs = request.config.pluginmanager.get_plugin(DYNAMIC) or gates.session
     config: SpecConfig = configs.config(request.param)
     return config
+
+
+def _refuse_parallel(config: pytest.Config) -> None:
+    """Several workers would measure each other; said per test, so that nothing passes silently."""
+    workers = getattr(config, "workerinput", {}).get("workercount", 1)
+    if workers > 1:
+        pytest.fail(
+            f"not measured: {workers} pytest-xdist workers would share the device and slow each other down; "
+            "run gates with -n 0, or without -n",
+            pytrace=False,
+        )
 
 
 @pytest.fixture

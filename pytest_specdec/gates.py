@@ -30,7 +30,7 @@ from pytest_specdec.core.masking import masked_argv
 from pytest_specdec.gate_records import config_id, properties_of, record_of, relative, table_of
 from pytest_specdec.handed import SpecComparison, SpecServers
 from pytest_specdec.judging import Judged
-from pytest_specdec.load.late_interrupts import LateInterrupts, Terminations
+from pytest_specdec.load.late_interrupts import TERMINATED, LateInterrupts, Terminations
 from pytest_specdec.mark_merging import load_layers, patterns_elsewhere, requirements_for
 from pytest_specdec.marker import SLO_MARK, is_gate
 from pytest_specdec.progress import SilentProgress, TerminalProgress
@@ -57,8 +57,6 @@ if not TYPE_CHECKING:
 
 JUDGED = pytest.StashKey[Judged]()
 ATTEMPTS = pytest.StashKey[int]()
-_TERMINATED = 143
-"""The exit status that shells show for what SIGTERM has ended, 128 + 15."""
 
 
 class CouldNotMeasure(Failed):
@@ -180,16 +178,6 @@ class Gates:
 
     def _masked(self, text: str) -> str:
         return masked_text(text, self.session.secrets)
-
-    def refuse_parallel(self) -> None:
-        """Several workers would measure each other; said per test, so that nothing passes silently."""
-        workers = getattr(self.config, "workerinput", {}).get("workercount", 1)
-        if workers > 1:
-            pytest.fail(
-                f"not measured: {workers} pytest-xdist workers would share the device and slow each other down; "
-                "run gates with -n 0, or without -n",
-                pytrace=False,
-            )
 
     # -- measuring, in set-up
 
@@ -342,7 +330,7 @@ class Gates:
         if late.arrived:
             session.exitstatus = pytest.ExitCode.INTERRUPTED
         if self.terminations.arrived:
-            session.exitstatus = _TERMINATED
+            session.exitstatus = TERMINATED
         self.terminations.end()
 
     def _finish(self, session: pytest.Session) -> None:

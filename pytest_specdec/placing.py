@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pytest_specdec.core.placement import Facts, Placed, decide
@@ -73,14 +74,12 @@ def place(config: SpecConfig, machine: Machine) -> Place:
         from pytest_specdec.core.config import Devices
 
         update["devices"] = Devices(baseline=placed.devices[0], specdec=placed.devices[1])
-    return Place(
-        placed,
-        config.model_copy(update=update),
-        seen,
-        facts.devices_each,
-        _fixed_kv(config, seen),
-        _needs_gib(config, facts),
-    )
+    needs_gib = _needs_gib(config, facts)
+    if placed.kind == "together" and needs_gib and facts.memory_share is None:
+        # With a fixed KV cache vLLM takes this share for nothing but a look, as it starts, whether so much memory is free; and
+        # beside several servers 45 % are free for those only that look early. The baseline's own need is the same for all its configs.
+        placed = replace(placed, memory_share=math.ceil(100 * min(needs_gib.values()) / facts.device_gib) / 100)
+    return Place(placed, config.model_copy(update=update), seen, facts.devices_each, _fixed_kv(config, seen), needs_gib)
 
 
 def untouched(config: SpecConfig, reason: str) -> Place:
@@ -170,7 +169,8 @@ def _needs_gib(config: SpecConfig, facts: Facts) -> dict[Arm, float]:
         )
         if kv_gib is None:
             return {}
-        needs[arm] = need_gib(gib / facts.shards, kv_gib)
+        # A share that the config sets must be free when the server starts, whatever it needs.
+        needs[arm] = max(need_gib(gib / facts.shards, kv_gib), (facts.memory_share or 0.0) * facts.device_gib)
     return needs
 
 

@@ -307,14 +307,14 @@ class SpecSession:
         """Without those that their vLLM would refuse, which is said when it is their turn."""
         if self.options.keep:  # what stays up is what was measured last
             return []
-        for config in self.soon.values():
-            with contextlib.suppress(ConfigError):
-                self._check(config)
-        return [
-            config
-            for config in self.soon.values()
-            if not any(finding.severity == "error" for finding in self._checked[config.id])
-        ]
+        return [config for config in self.soon.values() if self._passes(config)]
+
+    def _passes(self, config: SpecConfig) -> bool:
+        try:
+            self._check(config)
+        except ConfigError:
+            return False
+        return True
 
     def release(self, config: SpecConfig) -> None:
         """No test needs this config's speculating server any more; the baseline stays for the others."""

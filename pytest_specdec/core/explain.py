@@ -38,26 +38,21 @@ def explain(comparison: Comparison, verdicts: Sequence[Verdict]) -> tuple[str, .
 def _causes(comparison: Comparison, summary: Summary, verdicts: Sequence[Verdict]) -> Iterator[str]:
     yield from output_causes(comparison, verdicts)
     lookup = comparison.method in SELDOM_DRAFTING
-    if schedule := comparison.extra.get("schedule"):
-        coverage = summary.draft_coverage
-        drafting = "" if coverage is None else f": {coverage:.0%} of the steps drafted"
-        yield f"How much is drafted here is what the schedule says, {schedule}{drafting}."
-        yield from _costly_step(comparison, summary, verdicts)
-        return
-    if made_up(comparison):
-        yield from _costly_step(comparison, summary, verdicts)
-        return
-    if summary.acceptance is not None:
-        yield from _never_accepted(summary.acceptance, lookup=lookup)
+    acceptance = None if made_up(comparison) else summary.acceptance
+    schedule = comparison.extra.get("schedule")
+    if acceptance is not None:
+        yield from _never_accepted(acceptance, lookup=lookup, schedule=schedule)
         yield from _seldom_drafted(comparison, summary)
-        yield from _rejected_at_once(summary.acceptance, lookup=lookup)
+        yield from _rejected_at_once(acceptance, lookup=lookup)
     yield from _costly_step(comparison, summary, verdicts)
-    if summary.acceptance is not None:
-        yield from _wasted_tail(summary.acceptance)
+    if acceptance is not None and not schedule:  # which drafts fewer tokens on purpose
+        yield from _wasted_tail(acceptance)
 
 
-def _never_accepted(acceptance: Acceptance, *, lookup: bool) -> Iterator[str]:
-    if not acceptance.drafts:
+def _never_accepted(acceptance: Acceptance, *, lookup: bool, schedule: str | None) -> Iterator[str]:
+    if not acceptance.drafts and schedule:
+        yield f"Not one step drafted: at this load the schedule says so, {schedule}."
+    elif not acceptance.drafts:
         yield "Not one step drafted: the answers hold nothing that the proposer could find again in prompt or answer."
     elif not acceptance.accepted_tokens:
         cause = (
@@ -83,6 +78,8 @@ def _seldom_drafted(comparison: Comparison, summary: Summary) -> Iterator[str]:
         if comparison.method in SELDOM_DRAFTING
         else "; drafts that break the form that was asked for are dropped before they are verified"
         if _forms_asked(comparison)
+        else f"; that is what the schedule says for this load, {comparison.extra['schedule']}"
+        if "schedule" in comparison.extra
         else "; something keeps the draft from running, such as a batch size limit"
     )
     yield f"Only {coverage:.0%} of the steps draft at all{yields}{cause}."

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
+TERMINATED = 143
+"""The exit status that shells show for what SIGTERM has ended, 128 + 15."""
+
+
 class LateInterrupts:
     """Within it SIGINT is taken note of and nothing else happens, but where it is let through.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -51,13 +51,16 @@ def test_made_up_acceptance_explains_nothing_and_a_costly_step_does() -> None:
     assert "accepted" not in explained(never)
 
 
-def test_a_schedule_explains_steps_without_a_draft() -> None:
-    scheduled = replace(
-        build_comparison(coverage=0.12, tpot_spec_ms=9.5), extra={"schedule": "[[1, 4, 3], [5, 64, 0]]"}
-    )
-    assert explained(scheduled).startswith(
-        "How much is drafted here is what the schedule says, [[1, 4, 3], [5, 64, 0]]: 1"
-    )
+def test_a_schedule_explains_steps_without_a_draft_and_nothing_else() -> None:
+    def scheduled(**built: Any) -> str:
+        return explained(replace(build_comparison(**built), extra={"schedule": "[[1, 4, 3], [5, 64, 0]]"}))
+
+    seldom = scheduled(coverage=0.12, tpot_spec_ms=9.5, requests=64)
+    assert seldom.startswith("Only 1")
+    assert "that is what the schedule says for this load, [[1, 4, 3], [5, 64, 0]]." in seldom
+    assert "schedule says so, [[1, 4, 3]" in scheduled(coverage=0.0, tpot_spec_ms=10)
+    assert "never" not in scheduled(acceptance=(0.7, 0.5, 0.0), tpot_spec_ms=9)
+    assert scheduled(acceptance=(0.24, 0.1, 0.06), tpot_spec_ms=9, requests=64).startswith("Most drafts are rejected")
 
 
 def test_no_draft_at_all_is_named() -> None:

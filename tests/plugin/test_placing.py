@@ -173,3 +173,15 @@ def test_what_each_server_takes_is_known_where_its_cache_is(make_config: Callabl
     assert needs(serve={"kv_cache_memory_bytes": "20G"}, **own) == {"baseline": 37.0, "specdec": 28.0}
     assert needs(**own) == {}
     assert needs(model="org/unknown", serve={"kv_cache_memory_bytes": "20G"}) == {}
+
+
+def test_with_a_fixed_cache_no_more_memory_must_be_free_than_the_server_takes(
+    make_config: Callable[..., SpecConfig],
+) -> None:
+    fixed = {"kv_cache_memory_bytes": "3G"}
+    where = place(make_config(serve=fixed), PretendedMachine(1))
+    assert dict(where.needs_gib) == {"baseline": 20.0, "specdec": 21.0}  # of 80
+    assert where.flags == ["--gpu-memory-utilization", "0.25"]
+    assert place(make_config(), PretendedMachine(1)).flags == ["--gpu-memory-utilization", "0.45"]
+    stated = place(make_config(serve=fixed | {"gpu_memory_utilization": 0.4}), PretendedMachine(1))
+    assert dict(stated.needs_gib) == {"baseline": 32.0, "specdec": 32.0}
