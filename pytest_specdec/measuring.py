@@ -62,6 +62,8 @@ class Measurement:
     """Both servers are plain ones."""
     outputs: Outputs | None = None
     sampled: SampledOutputs | None = None
+    refused: str = ""
+    """Why the last attempt to run rounds was given up; empty after one that succeeded."""
     output_memory: OutputMemory = field(default_factory=OutputMemory)
     _plans_spoilt: int = 0
     """Fresh plans that a disturbed run has used up."""
@@ -231,7 +233,7 @@ class Measurement:
             launches[arm] = server.record.launch
             progress.phase(
                 f"{self.config.id}: {self.load.workload} at {self.load.at}, round {index + 1} of {up_to}, {arm}"
-                f"{f', try {tries}' if tries > 1 else ''}{self._so_far(up_to, len(pending))}"
+                f"{f', try {tries} after a disturbance' if tries > 1 else ''}{self._so_far(up_to, len(pending))}"
             )
             began = time.monotonic()
             run = run_once(
@@ -341,7 +343,8 @@ class Measurement:
             extra=({"verification": self.verification} if self.verification else {})
             | ({"schedule": str(schedule)} if (schedule := self.config.speculative_config.get(SCHEDULE_KEY)) else {})
             | ({"purpose": "self-test"} if self.self_test else {})
-            | ({"traffic": "foreign"} if self.foreign_traffic else {}),
+            | ({"traffic": "foreign"} if self.foreign_traffic else {})
+            | ({"refused": self.refused} if self.refused else {}),
             placement=PlacementRecord(self.placed.kind, self.placed.reason, blocks) if self.placed else None,
             warm_ups=tuple(self.warm_ups),
             time=TimeSpent(rounds_s=self.measured_s, switch_s=self.switch_s),

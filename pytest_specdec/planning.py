@@ -95,7 +95,7 @@ def _measurement_lines(wanted: Sequence[Wanted], earlier: Mapping[str, Compariso
     for config_id, load in dict.fromkeys((want.config.id, want.load) for want in wanted):
         tests = [want.nodeid for want in wanted if (want.config.id, want.load) == (config_id, load)]
         lines += [
-            f"  {config_id}, workload {load.workload}: {load.describe()}, both sides, {load.rounds} to {load.max_rounds} rounds",
+            f"  {config_id}, workload {load.workload}: {load.describe()}, both sides, {_range(str(load.rounds), str(load.max_rounds))} rounds",
             f"    for {', '.join(tests)}",
             *(f"    {line}" for line in _expectations(load, _last(earlier, config_id, load))),
         ]
@@ -128,9 +128,9 @@ def _expectations(load: LoadSpec, last: Comparison | None) -> list[str]:
     if last is None:
         return ["time and provable effect unknown: nothing like it is in the last results"]
     per_round_s = 2 * statistics.median(run.duration_s for run in last.runs)
-    least, most = (_minutes(rounds * per_round_s) for rounds in (load.rounds, load.max_rounds))
+    times = [_minutes(rounds * per_round_s) for rounds in (load.rounds, load.max_rounds)]
     start = f"{_minutes(start_s(last.servers))} for the servers' start and {_minutes(last.warmup_s)} of warm-up"
-    lines = [f"takes about {least} to {most} of measuring, {start}, as in the last results"]
+    lines = [f"takes about {_range(*times)} of measuring, {start}, as in the last results"]
     try:
         gain = estimate(last, "tpot_gain")
     except SpecDecError:
@@ -139,12 +139,16 @@ def _expectations(load: LoadSpec, last: Comparison | None) -> list[str]:
         half = (gain.high - gain.low) / 2
         at = [
             f"{100 * half * math.sqrt(last.rounds / rounds):.1f} pp after {rounds} rounds"
-            for rounds in (load.rounds, load.max_rounds)
+            for rounds in sorted({load.rounds, load.max_rounds})
         ]
         lines.append(
             f"could tell a TPOT gain from a threshold at a distance of about {' and '.join(at)}, at the last results' noise"
         )
     return lines
+
+
+def _range(least: str, most: str) -> str:
+    return least if least == most else f"{least} to {most}"
 
 
 def _minutes(seconds: float) -> str:

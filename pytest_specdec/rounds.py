@@ -24,13 +24,15 @@ class Warmth:
 
     server: str
     """Its ``identity``."""
-    in_flight: float | None
+    in_flight: int
     sampled: bool
 
     @classmethod
     def of(cls, server: Server, load: LoadSpec) -> Warmth:
-        """What a warm-up of this server under this load makes warm."""
-        return cls(server.identity, load.concurrency or load.request_rate, load.temperature > 0)
+        """What a warm-up of this server under this load makes warm; all arrival rates are warmed alike."""
+        from pytest_specdec.load.warmup import in_flight
+
+        return cls(server.identity, in_flight(load), load.temperature > 0)
 
 
 def endpoint_of(server: Server) -> Endpoint:

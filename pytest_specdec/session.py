@@ -246,7 +246,9 @@ class SpecSession:
             measurement.extend(stage, up_to, self.progress, self._warm)
         except CannotMeasure as error:
             self._failures[key] = error
+            measurement.refused = error.what
             raise
+        measurement.refused = ""
         comparison = measurement.comparison()
         self.measured(comparison)
         measurement.notes += self.notes_of(comparison)

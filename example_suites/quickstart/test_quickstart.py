@@ -23,7 +23,8 @@ def test_edits(spec_comparison: SpecComparison) -> None:
 
 
 @pytest.mark.spec_load(workload="chat")
-@pytest.mark.spec_slo(tpot_gain=-0.4)  # free text: speculation only must not cost much here
+# Free text is hard to draft: no gain is asked for here, only that an answer takes at most 40 % longer than without speculation.
+@pytest.mark.spec_slo(tpot_gain=-0.4)
 @pytest.mark.spec_slo(min_acceptance_length=1.2, configs="eagle3*")  # ngram seldom drafts in chat
 def test_chat(spec_comparison: SpecComparison) -> None:
     """One test, other objectives per config."""

@@ -262,6 +262,11 @@ class Comparison:
         """Whether others were allowed to use the servers meanwhile."""
         return self.extra.get("traffic") == "foreign"
 
+    @property
+    def refused(self) -> str:
+        """Why measuring was given up before there was as much as was asked for; its rounds prove nothing. Empty for all others."""
+        return self.extra.get("refused", "")
+
     def arm(self, arm: Arm) -> tuple[ArmRun, ...]:
         """The runs of one arm in order of rounds."""
         return tuple(sorted((run for run in self.runs if run.arm == arm), key=lambda run: run.round))

@@ -152,14 +152,14 @@ def check_client(run: ArmRun, load: LoadSpec) -> None:
         DisturbedMeasurement: It was the bottleneck.
     """
     client = run.client
-    remedy = "Give the client a core of its own (taskset), lower the load, or run it with less beside it."
+    remedy = _what_frees(client)
     # What is always tolerable spares a busy client's report the search through all gaps.
     allowed_s = lag_allowed_s(run) if client.p99_loop_lag_s > LAG_S else LAG_S
     if client.p99_loop_lag_s > allowed_s:
         raise DisturbedMeasurement(
             f"round {run.round + 1}, {run.arm}: the load generator is the bottleneck: its event loop was "
             f"{1000 * client.p99_loop_lag_s:.1f} ms late at the 99th percentile, {1000 * allowed_s:.1f} ms are tolerable "
-            f"(it used {client.cpu_share:.0%} of a core)",
+            f"({_what_it_had(client)})",
             remedy=remedy,
         )
     if (
@@ -180,6 +180,21 @@ def check_client(run: ArmRun, load: LoadSpec) -> None:
                 f"{1000 * client.p99_send_delay_s:.0f} ms late at the 99th percentile, {1000 * tolerable_s:.0f} ms are tolerable",
                 remedy=remedy,
             )
+
+
+def _what_it_had(client: ClientHealth) -> str:
+    if client.cpu_share > _BUSY_SHARE:
+        return f"it used {client.cpu_share:.0%} of a core, all that it could"
+    return f"it used {client.cpu_share:.0%} of a core, and waited for one the rest of the time"
+
+
+def _what_frees(client: ClientHealth) -> str:
+    if client.cpu_share > _BUSY_SHARE:
+        return "Share the load out (`clients: auto` under `measure`), lower it, or give the client a faster core."
+    return (
+        "Run nothing else on the machine meanwhile, and measure again. If nothing else runs, the servers take every core: "
+        "leave the client one (taskset in `command`; VLLM_CPU_NUM_OF_RESERVED_CPU=1 in `env` for vLLM on a CPU), or lower the load."
+    )
 
 
 def check_devices(run: ArmRun) -> None:

@@ -64,6 +64,8 @@ def check_comparison(comparison: Comparison) -> None:
         raise InvalidMeasurement(
             "no round was completed in both arms, so there is nothing to compare", remedy="Measure again."
         )
+    if comparison.refused:
+        raise InvalidMeasurement(f"the measurement was given up: {comparison.refused}", remedy="Measure again.")
     for run in comparison.runs:
         check_run(run, comparison)
     _check_attested(comparison)

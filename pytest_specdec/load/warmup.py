@@ -54,14 +54,19 @@ class WarmUp:
     """False when a limit came before the figures had settled."""
 
 
+def in_flight(load: LoadSpec) -> int:
+    """At which concurrency a load is warmed up."""
+    return OPEN_LOOP_CONCURRENCY if load.concurrency is None else load.concurrency
+
+
 async def warm(client: Client, workload: Workload, load: LoadSpec, *, fresh: bool, stall_timeout_s: float) -> WarmUp:
     """Runs the batches.
 
     Raises:
         RequestsFailed: No request of a batch succeeded.
     """
-    load = load if load.concurrency is not None else replace(load, request_rate=None, concurrency=OPEN_LOOP_CONCURRENCY)
-    size = max(load.concurrency or 0, MIN_BATCH)
+    load = replace(load, request_rate=None, concurrency=in_flight(load))
+    size = max(in_flight(load), MIN_BATCH)
     prompts = warm_up_prompts(workload, load, fresh=fresh)
     batches: list[BatchPace] = []
     began = time.perf_counter()

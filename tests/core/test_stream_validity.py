@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_specdec.core.errors import InvalidMeasurement
+from pytest_specdec.core.errors import DisturbedMeasurement, InvalidMeasurement
 from pytest_specdec.core.load_spec import LoadSpec
 from pytest_specdec.core.samples import Comparison, DeviceReading, RequestSample, ServerCounters
 from pytest_specdec.core.stream_validity import check_sources, lag_allowed_s, stream_notes
@@ -118,6 +118,20 @@ def test_other_peoples_requests_are_not_compared_with_ours() -> None:
 
 def test_a_late_event_loop_makes_the_load_generator_the_bottleneck() -> None:
     assert "event loop was 100.0 ms late" in complaint(with_client(build_comparison(), p99_loop_lag_s=0.1))
+
+
+@pytest.mark.parametrize(
+    ("share", "had", "remedy"),
+    [
+        (0.02, "it used 2% of a core, and waited for one the rest of the time", "Run nothing else on the machine"),
+        (0.97, "it used 97% of a core, all that it could", "`clients: auto`"),
+    ],
+)
+def test_why_the_client_was_late_follows_from_what_it_used(share: float, had: str, remedy: str) -> None:
+    with pytest.raises(DisturbedMeasurement) as raised:
+        check_comparison(with_client(build_comparison(), p99_loop_lag_s=0.1, cpu_share=share))
+    assert had in raised.value.what
+    assert remedy in (raised.value.remedy or "")
 
 
 def test_a_lag_that_hardly_moves_a_tpot_is_tolerated() -> None:

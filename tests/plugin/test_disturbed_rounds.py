@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pytest_specdec.core.samples import ArmRun, Comparison
 
 LATE_S = 99.0
-SECOND_ROUND = ("specdec", "baseline", "baseline, try 2", "baseline, try 3")
+SECOND_ROUND = ("specdec", "baseline", "baseline, try 2 after a disturbance", "baseline, try 3 after a disturbance")
 GATE = """
     import pytest
 
@@ -82,6 +82,37 @@ def test_what_disturbs_again_and_again_is_an_error(
     assert result.ret == 1
     assert len(ran) == 4
     result.stdout.fnmatch_lines(["*round 1, specdec: the load generator is the bottleneck*; 3 runs were disturbed*"])
+
+
+def test_a_measurement_that_was_given_up_wins_nothing_and_is_no_ground_for_advice(
+    pytester: pytest.Pytester, write_config: Callable[..., None], disturb: Callable[..., list[tuple[str, int]]]
+) -> None:
+    write_config()
+    write_config("other.json")
+    pytester.makepyfile(GATE.format(requests=8))
+    disturb({10, 11, 12})  # the third round of the second config
+    result = pytester.runpytest("--specdec-config=fake.json", "--specdec-config=other.json")
+    result.assert_outcomes(passed=1, errors=1)
+    given_up = "the measurement was given up: round 3, baseline: the load generator is the bottleneck"
+    told = " ".join(" ".join(result.outlines).split())
+    assert f"other is not ranked: {given_up}" in told
+    assert "winner" not in told
+    assert f"advice for other, tiny: unsure: {given_up}" in told
+    other = read_result(pytester.path / ".specdec" / "results.json").comparisons["other/tiny"]
+    assert other.rounds == 2
+    assert other.refused.startswith("round 3, baseline: the load generator is the bottleneck")
+
+
+def test_what_was_given_up_counts_again_once_it_was_measured_to_the_end(
+    pytester: pytest.Pytester, write_config: Callable[..., None], disturb: Callable[..., list[tuple[str, int]]]
+) -> None:
+    write_config()
+    pytester.makepyfile(GATE.format(requests=8))
+    disturb({3, 4, 5})
+    result = pytester.runpytest("--specdec-config=fake.json", "--reruns=1")
+    assert result.ret == 0
+    assert comparison_of(pytester).refused == ""
+    assert comparison_of(pytester).rounds > 1
 
 
 def test_rounds_of_fresh_prompts_take_others_when_they_are_measured_again(
