@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -34,3 +37,21 @@ def test_every_chunk_sent_is_read(compare: Any, tokens: int, tpot_ms: float | No
     if tpot_ms is not None:
         due_s = (CHUNKS - 1) * tokens * tpot_ms / 1000
         assert all(answer["last"] - answer["received"] >= due_s for answer in truth)
+
+
+def test_what_a_request_waits_until_the_server_reads_it_is_part_of_its_answers_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(FOLDER))
+    module = importlib.import_module("server")
+    pace = module.Pace(chunks=2, tokens_per_chunk=1, tpot_s=0.0, ttft_s=0.0)
+    with (
+        contextlib.closing(module.Server(0, pace)) as server,
+        socket.create_connection(("127.0.0.1", server.port)) as client,
+    ):
+        client.sendall(b"POST /v1/completions HTTP/1.1\r\nContent-Length: 0\r\n\r\n")
+        before_it_is_read = time.perf_counter()
+        while not server.finished:
+            server.turn()
+        [answer] = server.finished
+    assert answer.received < before_it_is_read < answer.first

@@ -1,8 +1,12 @@
 """A server that streams made-up completions as fast as they are read, or on an exact schedule, and tells what it really sent.
 
-One process, one thread, one loop that never sleeps while streams run: pin it to a core of its own. It speaks as much of vLLM's
-HTTP as load generators ask for. ``GET /truth`` says when each answer's chunks left, in seconds of the machine's monotonic clock
-(``time.perf_counter``, one for all processes); ``POST /reset`` forgets them.
+One process, one thread, one loop that never sleeps while anybody is connected: pin it to a core of its own. It speaks as much of
+vLLM's HTTP as load generators ask for. ``GET /truth`` says when each request came and its answer's chunks left, in seconds of the
+machine's monotonic clock (``time.perf_counter``, one for all processes); ``POST /reset`` forgets them.
+
+A request came when the kernel took its last byte from the network, and a chunk left when it was handed to the kernel: how long
+this server needs to wake up, or to get round to one request of many, is part of its answer's time, as it is of any server's, and
+no error of the tool that measures it.
 
     python benchmarks/load_generator/server.py --port 8100 --chunks 256                          # as fast as it is read
     python benchmarks/load_generator/server.py --port 8100 --chunks 256 --tpot-ms 10 --tokens-per-chunk 2
@@ -17,14 +21,18 @@ import json
 import selectors
 import signal
 import socket
+import struct
 import sys
 import time
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 MODEL = "exact"
 BLOCK = 32
 """Chunks handed to the socket at once where nothing paces them."""
+SO_TIMESTAMPNS = 35
+"""Of Linux' ``asm-generic/socket.h``; :mod:`socket` does not name it."""
+TIMESPEC = struct.Struct("qq")
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
@@ -88,6 +96,7 @@ class Server:
         self._selector = selectors.DefaultSelector()
         self._listener = socket.create_server(("127.0.0.1", port), backlog=1024)
         self._listener.setblocking(False)
+        self._listener.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)  # so do all connections that it accepts
         self._selector.register(self._listener, selectors.EVENT_READ)
         self._events = {chat: _Events(pace, chat=chat) for chat in (False, True)}
         self.port = self._listener.getsockname()[1]
@@ -95,27 +104,37 @@ class Server:
     def run(self) -> None:
         """Serve until SIGTERM."""
         while True:
-            waiting = None if not self._due else 0.0
-            for key, ready in self._selector.select(waiting):
-                connection = key.data
-                if connection is None:
-                    self._accept()
-                    continue
-                try:
-                    if ready & selectors.EVENT_WRITE:
-                        self._pump(connection)
-                    if ready & selectors.EVENT_READ:
-                        self._receive(connection)
-                except OSError:
-                    self._close(connection)
+            self.turn()
+
+    def turn(self) -> None:
+        """Take what has come, send what is due."""
+        connected = len(self._selector.get_map()) > 1
+        for key, ready in self._selector.select(0 if connected else None):
+            connection = key.data
+            if connection is None:
+                self._accept()
+                continue
+            try:
+                if ready & selectors.EVENT_WRITE:
+                    self._pump(connection)
+                if ready & selectors.EVENT_READ:
+                    self._receive(connection)
+            except OSError:
+                self._close(connection)
+        now = time.perf_counter()
+        while self._due and self._due[0][0] <= now:
+            due, _, connection = heapq.heappop(self._due)
+            try:
+                self._send_due(connection, due)
+            except OSError:
+                self._close(connection)
             now = time.perf_counter()
-            while self._due and self._due[0][0] <= now:
-                due, _, connection = heapq.heappop(self._due)
-                try:
-                    self._send_due(connection, due)
-                except OSError:
-                    self._close(connection)
-                now = time.perf_counter()
+
+    def close(self) -> None:
+        """All sockets."""
+        for key in tuple(self._selector.get_map().values()):
+            cast("socket.socket", key.fileobj).close()
+        self._selector.close()
 
     def _accept(self) -> None:
         sock, _ = self._listener.accept()
@@ -132,7 +151,7 @@ class Server:
             connection.sock.close()
 
     def _receive(self, connection: Connection) -> None:
-        piece = connection.sock.recv(1 << 16)
+        piece, ancillary, _, _ = connection.sock.recvmsg(1 << 16, socket.CMSG_SPACE(TIMESPEC.size))
         if not piece:
             self._close(connection)
             return
@@ -148,12 +167,12 @@ class Server:
         del connection.read[: end + 4 + length]
         path = lines[0].split(b" ")[1].decode()
         if path.endswith("/completions"):
-            self._begin(connection, chat="chat" in path)
+            self._begin(connection, _came(ancillary), chat="chat" in path)
         else:
             self._write(connection, _plain(self._question(path)))
 
-    def _begin(self, connection: Connection, *, chat: bool) -> None:
-        answer = connection.answer = Answer(received=time.perf_counter())
+    def _begin(self, connection: Connection, received: float, *, chat: bool) -> None:
+        answer = connection.answer = Answer(received)
         connection.chat = chat
         self.running += 1
         if self.pace.tpot_s is None:
@@ -236,6 +255,14 @@ class Server:
         return "{}"
 
 
+def _came(ancillary: list[tuple[int, int, bytes]]) -> float:
+    """When the kernel took the last byte of what ``recvmsg`` gave, on the clock of ``time.perf_counter``."""
+    [(_, _, stamp)] = ancillary
+    seconds, nanoseconds = TIMESPEC.unpack(stamp)
+    ago_s: float = (time.time_ns() - seconds * 10**9 - nanoseconds) / 1e9
+    return time.perf_counter() - ago_s
+
+
 class _Events:
     """The events of an answer as bytes, each in an HTTP chunk of its own, as vLLM's server sends them."""
 
@@ -291,9 +318,9 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     tpot_s = None if options.tpot_ms is None else options.tpot_ms / 1000
     pace = Pace(options.chunks, options.tokens_per_chunk, tpot_s, options.ttft_ms / 1000, options.text_bytes)
-    server = Server(options.port, pace)
-    print(f"listening on {server.port}", flush=True)
-    server.run()
+    with contextlib.closing(Server(options.port, pace)) as server:
+        print(f"listening on {server.port}", flush=True)
+        server.run()
 
 
 if __name__ == "__main__":

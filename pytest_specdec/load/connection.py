@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     Reads = list[tuple[float, bytes]]
     """Time of each piece of a body (``time.perf_counter()``), and the piece."""
 
+READ_BYTES = 256 * 1024
+"""Read from a socket at once, at most."""
 KEEP_ALIVE_S = 4.0
 """Shorter than the 5 s of vLLM's own server, so that we never send on a connection that it is just closing."""
 CONNECT_TIMEOUT_S = 30.0
@@ -32,10 +34,15 @@ class NotHttpError(ConnectionError):
     """What came back is no HTTP."""
 
 
-class Connection(asyncio.Protocol):
-    """One connection: one request at a time, kept alive between them."""
+class Connection(asyncio.BufferedProtocol):
+    """One connection: one request at a time, kept alive between them.
 
-    def __init__(self) -> None:
+    Reads go through a buffer that all connections of an event loop may share. asyncio otherwise allocates 256 KiB for every read, which
+    glibc maps anew each time: of what a read costs, nine parts in ten (10 us), by which each stream delays those behind it.
+    """
+
+    def __init__(self, buffer: bytearray) -> None:
+        self._buffer = memoryview(buffer)
         self.free_since = 0.0
         self.usable = True
         self.status = 0
@@ -71,14 +78,18 @@ class Connection(asyncio.Protocol):
         if not self.usable:  # closed while it was being opened
             self.close()
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - of the protocol
+        """Of the protocol: where the next read goes; what of it is kept is copied before anything else is read."""
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
         """Of the protocol: the one place where time is taken."""
         self._now = time.perf_counter()
         if self._parser is None:  # an answer that nobody asked for
             self.close()
             return
         try:
-            self._parser.feed_data(data)
+            self._parser.feed_data(self._buffer[:nbytes])
         except HttpParserError as error:
             self._end(NotHttpError(f"the server's answer is no HTTP: {error}"))
             self.close()
@@ -134,6 +145,7 @@ class Connections:
         self._fields = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
         self._free: list[Connection] = []
         self._all: set[Connection] = set()
+        self._buffer = bytearray(READ_BYTES)
 
     def request(self, method: str, path: str, body: bytes = b"") -> bytes:
         """A request as it goes over the wire."""
@@ -172,7 +184,7 @@ class Connections:
         self._all.discard(connection)
 
     async def _connect(self) -> Connection:
-        connection = Connection()
+        connection = Connection(self._buffer)
         self._all.add(connection)
         opening = asyncio.ensure_future(
             asyncio.get_running_loop().create_connection(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_specdec.load.connection import Connection, Connections
+from pytest_specdec.load.connection import READ_BYTES, Connection, Connections
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +37,7 @@ def after(*steps: Callable[[Connection], None]) -> tuple[Connection, Wire, list[
     """One request, and what happens to it."""
 
     async def work() -> tuple[Connection, Wire, list[bytes], asyncio.Future[None]]:
-        connection, wire = Connection(), Wire()
+        connection, wire = Connection(bytearray(READ_BYTES)), Wire()
         reads: list[tuple[float, bytes]] = []
         connection.connection_made(wire)
         done = connection.exchange(b"GET / HTTP/1.1\r\n\r\n", reads)
@@ -49,7 +49,28 @@ def after(*steps: Callable[[Connection], None]) -> tuple[Connection, Wire, list[
 
 
 def receive(data: bytes) -> Callable[[Connection], None]:
-    return lambda connection: connection.data_received(data)
+    def step(connection: Connection) -> None:
+        connection.get_buffer(-1)[: len(data)] = data
+        connection.buffer_updated(len(data))
+
+    return step
+
+
+def test_what_one_connection_read_outlives_the_next_read_into_the_shared_buffer() -> None:
+    async def work() -> list[list[tuple[float, bytes]]]:
+        buffer = bytearray(READ_BYTES)
+        connections = [Connection(buffer) for _ in range(2)]
+        bodies: list[list[tuple[float, bytes]]] = [[], []]
+        for connection, reads in zip(connections, bodies, strict=True):
+            connection.connection_made(Wire())
+            connection.exchange(b"GET / HTTP/1.1\r\n\r\n", reads)
+        for piece in (ANSWER[:-1], b"k"):
+            for connection in connections:
+                receive(piece)(connection)
+        receive(b"later bytes")(connections[0])
+        return bodies
+
+    assert [b"".join(piece for _, piece in body) for body in asyncio.run(work())] == [b"ok", b"ok"]
 
 
 def test_an_answer_leaves_the_connection_for_the_next_request() -> None:
@@ -66,7 +87,7 @@ def test_bytes_that_nobody_asked_for_cost_the_connection_only(pieces: tuple[byte
 
 
 def test_a_connection_that_was_closed_while_it_was_opened_does_not_stay_open() -> None:
-    connection, wire = Connection(), Wire()
+    connection, wire = Connection(bytearray(READ_BYTES)), Wire()
     connection.close()
     connection.connection_made(wire)
     assert wire.aborted
