@@ -162,7 +162,7 @@ def extended(joint: Floats, k: int) -> Floats:
 
 
 def _ratio(k: int, by_k: dict[int, MeasuredK], *, drawn: bool) -> Floats:
-    """The least-squares line through the measured step ratios at ``k``, for the points or for every draw."""
+    """The least-squares line through the measured step ratios at ``k``, flat where it would fall, for the points or every draw."""
     ks = np.array(sorted(by_k), dtype=np.float64)
     ratios = np.stack(
         [
@@ -173,6 +173,7 @@ def _ratio(k: int, by_k: dict[int, MeasuredK], *, drawn: bool) -> Floats:
         ]
     )
     centred = ks - ks.mean()
-    slope = (centred[:, None] * ratios).sum(axis=0) / (centred**2).sum()
+    # Another drafted token never makes a step cheaper: a line that falls is noise, and followed far it would promise everything.
+    slope = np.maximum((centred[:, None] * ratios).sum(axis=0) / (centred**2).sum(), 0.0)
     line: Floats = np.maximum(ratios.mean(axis=0) + slope * (k - ks.mean()), _LEAST_RATIO)
     return line

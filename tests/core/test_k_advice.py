@@ -85,6 +85,17 @@ def test_positions_beyond_the_longest_draft_keep_the_last_conditional(
     assert joint == pytest.approx(wanted)
 
 
+def test_a_step_is_not_taken_to_be_cheaper_with_more_drafts_where_noise_says_so() -> None:
+    # As it came about on a machine that was disturbed while K = 1 was measured: K = 5 was said to gain 100 %.
+    disturbed, longer = exact(1, [0.74], cost=(3.24, 0.0)), exact(3, [0.74, 0.74, 0.73], cost=(1.57, 0.0))
+    advice = advise([disturbed, longer], range(1, 9), 0.95)
+    for row in advice.predicted:
+        if not row.measured:
+            assert row.step_ratio == pytest.approx((3.24 + 1.57) / 2)
+            assert row.low == pytest.approx(row.high) == pytest.approx(row.gain)
+            assert row.gain == pytest.approx(1 - row.step_ratio / row.acceptance_length)
+
+
 def test_predictions_beyond_the_longest_draft_are_marked() -> None:
     advice = advise([exact(1, [0.8, 0.6]), exact(3, [0.8, 0.6])], range(1, 6), 0.95)
     assert [row.extrapolated for row in advice.predicted] == [False, False, False, True, True]
