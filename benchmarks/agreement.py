@@ -1,9 +1,10 @@
 """Does our client see what ``vllm bench serve`` sees? Both measure one running server with the same prompts.
 
 Times are compared request by request: each prompt is sent once by :func:`run_arm` and once by the bench's own request
-function, in changing order, so that the load of the machine falls on both alike; reported is the geometric mean of the
-ratios ours / bench with a t interval over the prompts. Acceptance is compared over whole runs: ours, and one of
-``vllm bench serve`` with its own count and with ours around it.
+function, a few prompts at a time in changing order, so that the load of the machine falls on both alike; reported are the
+geometric mean of the ratios ours / bench with a t interval over the requests, and their median with the exact interval of
+order statistics. Acceptance is compared over whole runs: ours, and one of ``vllm bench serve`` with its own count and with
+ours around it.
 
 By design our requests ask for token ids (a little more text in each chunk), and we take the time before a chunk is parsed.
 
@@ -33,6 +34,7 @@ from pytest_specdec.core.acceptance import acceptance_of
 from pytest_specdec.core.config import load_configs
 from pytest_specdec.core.load_spec import LoadSpec
 from pytest_specdec.core.metrics import tpot_s, ttft_s
+from pytest_specdec.core.quantiles import order_statistic_ranks
 from pytest_specdec.load.arrivals import PlannedRequest, plan_requests
 from pytest_specdec.load.measure import Endpoint, run_arm, warm_up
 from pytest_specdec.load.workload import Prompt, Workload, read_workload
@@ -73,6 +75,8 @@ async def main(url):
 
 asyncio.run(main(sys.argv[1]))
 """
+BLOCK = 10
+"""Requests that one tool sends before the other sends the same: a run of ours begins with what a run begins with."""
 GREEDY = {"temperature": 0, "top_p": 1, "top_k": -1}
 
 
@@ -162,38 +166,44 @@ def launch(options: argparse.Namespace, folder: Path) -> Server:
 
 
 def compare_times(setting: Setting) -> None:
-    """Every request by both tools, one right after the other."""
+    """Every request by both tools, a few at a time."""
     pairs: list[tuple[Times, Times]] = []
     with bench_requests(setting) as bench:
         bench(setting.plan[0])  # the first of a process is slower, as ours was in the warm-up
-        for place, request in enumerate(setting.plan):
-            if place % 2 == 0:
-                ours = our_times(setting, request)
-                theirs = bench(request)
+        for place in range(0, len(setting.plan), BLOCK):
+            block = setting.plan[place : place + BLOCK]
+            if place // BLOCK % 2 == 0:
+                ours = our_times(setting, block)
+                theirs = [bench(request) for request in block]
             else:
-                theirs = bench(request)
-                ours = our_times(setting, request)
-            pairs.append((ours, theirs))
-    for name, values in (
-        ("TPOT", [(ours.tpot_s, theirs.tpot_s) for ours, theirs in pairs]),
-        ("TTFT", [(ours.ttft_s, theirs.ttft_s) for ours, theirs in pairs]),
-    ):
-        logs = [math.log(ours / theirs) for ours, theirs in values]
-        mean, half = statistics.fmean(logs), 0.0
-        if len(logs) > 1:
-            half = float(stats.t.ppf(0.975, len(logs) - 1)) * statistics.stdev(logs) / math.sqrt(len(logs))
-        means_ms = [1000 * statistics.fmean(column) for column in zip(*values, strict=True)]
-        print(
-            f"{name} ours / bench {math.exp(mean):.4f}, 95 % interval {math.exp(mean - half):.4f} .. "
-            f"{math.exp(mean + half):.4f} over {len(logs)} prompts, median {math.exp(statistics.median(logs)):.4f}; "
-            f"means {means_ms[0]:.2f} and {means_ms[1]:.2f} ms"
-        )
+                theirs = [bench(request) for request in block]
+                ours = our_times(setting, block)
+            pairs += zip(ours, theirs, strict=True)
+    print_ratios("TPOT", [(ours.tpot_s, theirs.tpot_s) for ours, theirs in pairs])
+    print_ratios("TTFT", [(ours.ttft_s, theirs.ttft_s) for ours, theirs in pairs])
 
 
-def our_times(setting: Setting, request: PlannedRequest) -> Times:
-    """A run of one request."""
-    (sample,) = our_run(setting, [request]).samples
-    return Times(tpot_s=tpot_s(sample) or math.nan, ttft_s=ttft_s(sample))
+def print_ratios(name: str, pairs: Sequence[tuple[float, float]]) -> None:
+    """Ours / bench: geometric mean and median, each with its interval at 95 %."""
+    logs = sorted(math.log(ours / theirs) for ours, theirs in pairs)
+    mean, half = statistics.fmean(logs), 0.0
+    if len(logs) > 1:
+        half = float(stats.t.ppf(0.975, len(logs) - 1)) * statistics.stdev(logs) / math.sqrt(len(logs))
+    low, high = (
+        math.nan if rank is None else math.exp(logs[rank - 1]) for rank in order_statistic_ranks(len(logs), 0.5, 0.95)
+    )
+    means_ms = [1000 * statistics.fmean(column) for column in zip(*pairs, strict=True)]
+    print(
+        f"{name} ours / bench {math.exp(mean):.4f}, 95 % interval {math.exp(mean - half):.4f} .. {math.exp(mean + half):.4f} "
+        f"over {len(logs)} requests; median {math.exp(statistics.median(logs)):.4f}, {low:.4f} .. {high:.4f}; "
+        f"means {means_ms[0]:.2f} and {means_ms[1]:.2f} ms"
+    )
+
+
+def our_times(setting: Setting, requests: Sequence[PlannedRequest]) -> list[Times]:
+    """A run of a few requests, one after the other."""
+    samples = sorted(our_run(setting, requests).samples, key=lambda sample: sample.sent_s)
+    return [Times(tpot_s=tpot_s(sample) or math.nan, ttft_s=ttft_s(sample)) for sample in samples]
 
 
 def our_run(setting: Setting, plan: Sequence[PlannedRequest]) -> ArmRun:

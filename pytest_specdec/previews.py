@@ -42,9 +42,11 @@ class Previews:
     def _tune(self, session: pytest.Session) -> list[str]:
         from pytest_specdec.reporting.k_advice import advice_json, advice_lines
         from pytest_specdec.reporting.result_file import replace_file
-        from pytest_specdec.tuning import tune
+        from pytest_specdec.tuning import probes_of, tune
 
         distinct = self._distinct()
+        self.session.soon.clear()  # no test runs
+        self.session.start_soon(probe for want in distinct for probe in probes_of(want.config))
         lines = [] if distinct else ["no selected test measures anything, so there is no load to tune for"]
         for place, want in enumerate(distinct, start=1):
             lines.append(f"{want.config.id}, workload {want.load.workload}, {want.load.describe()}")

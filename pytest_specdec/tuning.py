@@ -37,6 +37,16 @@ def choice_of(config: SpecConfig) -> KChoice:
     )
 
 
+def probes_of(config: SpecConfig) -> list[SpecConfig]:
+    """What is measured first, the config's own K before the smallest; empty where there is nothing to choose."""
+    from pytest_specdec.core.k_choice import config_with_k
+
+    choice = choice_of(config)
+    if not choice.candidates:
+        return []
+    return [config_with_k(config, k) for k in reversed(choice.probes(config.num_speculative_tokens))]
+
+
 def tune(session: SpecSession, config: SpecConfig, load: LoadSpec, *, test_dir: Path) -> Tuning:
     """Measure, predict, verify.
 
@@ -78,10 +88,7 @@ def tune(session: SpecSession, config: SpecConfig, load: LoadSpec, *, test_dir: 
         ks = [k for k, one in comparisons.items() if one.config_id in behind]
         return advise(measured, candidates, load.confidence, beaten=ks)
 
-    probes = choice.probes(config.num_speculative_tokens)[::-1]
-    session.soon.clear()  # no test runs
-    session.start_soon(config_with_k(config, k) for k in probes)
-    for k in probes:
+    for k in reversed(choice.probes(config.num_speculative_tokens)):
         measure(k)
     while True:
         advice = advice_among(choice.candidates)

@@ -2,8 +2,8 @@
 
     python benchmarks/gpu/dummy_models.py TOKENIZER_FOLDER OUT
 
-writes ``OUT/target-8b`` (the shape of Llama-3.1-8B), ``OUT/head-8b`` (an EAGLE-3 head for it) and ``OUT/draft-0.6b`` (the shape of
-Qwen3-0.6B), with the tokenizer and vocabulary of TOKENIZER_FOLDER. Time per step is that of the real shape; what is written is noise, so
+writes ``OUT/target-8b`` (the shape of Llama-3.1-8B), ``OUT/head-8b`` (an EAGLE-3 head for it), ``OUT/draft-0.6b`` (the shape of
+Qwen3-0.6B), ``OUT/target-24b`` (the shape of Mistral-Small-24B: two of them do not fit one H200) and ``OUT/head-24b``, with the tokenizer and vocabulary of TOKENIZER_FOLDER. Time per step is that of the real shape; what is written is noise, so
 acceptance has to be made up with ``rejection_sample_method: synthetic``. The folders' names hold no word from which vLLM would guess a method.
 """
 
@@ -33,16 +33,24 @@ _8B = {
     "num_key_value_heads": 8,
     "head_dim": 128,
 }
+_24B = {
+    "hidden_size": 5120,
+    "intermediate_size": 32768,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+}
+_HEAD = {
+    "architectures": ["LlamaForCausalLMEagle3"],
+    "num_hidden_layers": 1,
+    "draft_vocab_size": 32000,
+    "tie_word_embeddings": False,
+}
 SHAPES: dict[str, dict[str, Any]] = {
     "target-8b": _8B | {"num_hidden_layers": 32, "tie_word_embeddings": False},
-    "head-8b": _8B
-    | {
-        "architectures": ["LlamaForCausalLMEagle3"],
-        "num_hidden_layers": 1,
-        "draft_vocab_size": 32000,
-        "tie_word_embeddings": False,
-        "eagle_aux_hidden_state_layer_ids": [2, 16, 29],
-    },
+    "head-8b": _8B | _HEAD | {"eagle_aux_hidden_state_layer_ids": [2, 16, 29]},
+    "target-24b": _24B | {"num_hidden_layers": 40, "tie_word_embeddings": False},
+    "head-24b": _24B | _HEAD | {"eagle_aux_hidden_state_layer_ids": [2, 20, 37]},
     "draft-0.6b": {
         "hidden_size": 1024,
         "intermediate_size": 3072,

@@ -3,6 +3,7 @@
 #   SMOLLM2   folder of SmolLM2-135M-Instruct in Hugging Face form
 #   DRAFTS    folder with smollm2-135m-eagle3 and smollm2-135m-draft
 #   RESULTS   where results.json, logs and the console output go (default ./gpu-results)
+#   ONLY      which tests of a suite, as pytest's -k takes it (default: all)
 #
 # vLLM and the plugin's dependencies must be importable by python3.
 set -uo pipefail
@@ -31,7 +32,7 @@ gate() {
   echo "== $name: started $(date +%T)"
   (cd "$work" && time timeout --signal=INT --kill-after=20 "${LIMIT_S:-540}" \
     python3 -m pytest -p pytest_specdec.plugin -p no:cacheprovider -c "$work/pytest.ini" --rootdir="$work" -v \
-    --specdec-dir="$work/$name" "${configs[@]}" "$@") 2>&1 | tee "$RESULTS/$name.txt"
+    --specdec-dir="$work/$name" "${configs[@]}" "$@" ${ONLY:+-k "$ONLY"}) 2>&1 | tee "$RESULTS/$name.txt"
   cp "$work/$name/results.json" "$RESULTS/$name.json" 2>/dev/null
   # Whole logs: what a start spends its time on stands at their beginning.
   (cd "$work/$name" 2>/dev/null && tar -czf "$RESULTS/$name.logs.tgz" ./*/*.log)

@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # What is said when a GPU's memory does not suffice: another process has it, or the draft takes what was left. Both gates must be errors.
+#
+#   memory.sh [taken] [large-draft]      default: both
 . "$(dirname "$0")/environment.sh"
 python3 "$root/benchmarks/gpu/dummy_models.py" "$SMOLLM2" "$work/models" || exit 1
 cat > "$work/test_memory.py" <<'SUITE'
@@ -16,13 +18,21 @@ printf '{"model": "%s", "speculative_config": {"method": "ngram", "num_speculati
 printf '{"model": "models/target-8b", "placement": "sequential", "speculative_config": {"method": "draft_model", "model": "models/target-8b",
  "num_speculative_tokens": 3, "rejection_sample_method": "synthetic", "synthetic_acceptance_length": 2.0},
  "serve": {"max_model_len": 2048, "load_format": "dummy", "enforce_eager": true, "kv_cache_memory_bytes": "108G"}, "measure": {"allow": ["synthetic"]}}' > "$work/large-draft.json"
-coproc HOLDER { python3 -c "
+taken() {
+  coproc HOLDER { python3 -c "
 import torch
 held = torch.empty(100 * 2**30, dtype=torch.uint8, device='cuda')
 print('held', flush=True)
 input()"; }
-read -r _ <&"${HOLDER[0]}"
-gate taken "$work/taken.json" -- "$work/test_memory.py"
-echo >&"${HOLDER[1]}"
-wait "$HOLDER_PID"
-gate large-draft "$work/large-draft.json" -- "$work/test_memory.py"
+  read -r _ <&"${HOLDER[0]}"
+  gate taken "$work/taken.json" -- "$work/test_memory.py"
+  echo >&"${HOLDER[1]}"
+  wait "$HOLDER_PID"
+}
+for which in ${@:-taken large-draft}; do
+  case $which in
+    taken) taken ;;
+    large-draft) gate large-draft "$work/large-draft.json" -- "$work/test_memory.py" ;;
+    *) echo "no case $which: taken or large-draft" >&2; exit 2 ;;
+  esac
+done

@@ -80,3 +80,12 @@ def test_configs_without_a_test_are_not_started(run_three: Callable[..., pytest.
 def test_judged_starts_are_starts_alone(run_three: Callable[..., pytest.RunResult], journal: Path) -> None:
     run_three(50, slo="max_startup_s=60").assert_outcomes(passed=3)
     assert starts(journal) == (4, 2)
+
+
+def test_what_tuning_measures_first_starts_together_for_all_configs(
+    run_three: Callable[..., pytest.RunResult], journal: Path
+) -> None:
+    run_three(100, "--specdec-tune")
+    started, before_the_first_stop = starts(journal)
+    assert before_the_first_stop == 7  # one baseline, and two Ks of each
+    assert started >= 7
