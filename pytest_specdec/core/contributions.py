@@ -6,17 +6,19 @@ Only for the width of intervals: the point values come from the server's counter
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pytest_specdec.core.metrics import draft_coverage
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from pytest_specdec.core.chunks import ChunkTable
+    from numpy.typing import NDArray
+
     from pytest_specdec.core.intervals import Floats, Ints
+    from pytest_specdec.core.run_table import RunTable
     from pytest_specdec.core.samples import RequestSpecStats, ServerCounters
 
 MERGED_SHARE = 0.05
@@ -43,7 +45,7 @@ class Contributions:
 
 
 def contributions(
-    stats: Sequence[RequestSpecStats | None], unit: Ints, chunks: ChunkTable, counters: ServerCounters
+    stats: Sequence[RequestSpecStats | None], unit: Ints, runs: Sequence[RunTable], counters: ServerCounters
 ) -> Contributions | None:
     """Contributions by unit (prompt); None where neither the server nor the stream tells.
 
@@ -53,48 +55,52 @@ def contributions(
     Args:
         stats: What the speculating server says of each successful request by itself.
         unit: Shape (requests,), the prompt of each as a number from 0.
-        chunks: Of the same requests.
+        runs: Those that the requests belong to, in the same order.
         counters: Of the same runs.
     """
     known = [one for one in stats if one is not None]
     if len(known) == len(stats):
-        return _from_server(known, unit, chunks)
-    steps = len(chunks.time_s) - len(stats)
+        return _from_server(known, unit, runs)
+    steps = sum(int(run.times.sizes[run.ok].sum()) for run in runs) - len(stats)
     counted = counters.decode_steps
     merged = counted is None or abs(counted - steps) > MERGED_SHARE * counted
-    if merged or not chunks.told:
+    if merged or not all(run.chunk_tokens.told[run.ok].all() for run in runs):
         return None
-    return _from_stream(unit, chunks, counters)
+    return _from_stream(unit, runs, counters)
 
 
-def _from_server(known: Sequence[RequestSpecStats], unit: Ints, chunks: ChunkTable) -> Contributions:
+def _from_server(known: Sequence[RequestSpecStats], unit: Ints, runs: Sequence[RunTable]) -> Contributions:
     lists = [one.accepted_per_step for one in known if one.accepted_per_step is not None]
     positions = max((max(one, default=0) for one in lists), default=0) if len(lists) == len(known) else 0
-    of_chunk, later = unit[chunks.request], ~chunks.first
     size = int(unit.max()) + 1
     return Contributions(
         drafts=_sums(unit, [one.drafts for one in known], size),
         draft_tokens=_sums(unit, [one.draft_tokens for one in known], size),
         accepted=_sums(unit, [one.accepted_tokens for one in known], size),
-        steps=_sums(of_chunk[later], np.ones(int(later.sum())), size),
-        later_tokens=_sums(of_chunk[later], chunks.tokens[later], size),
+        steps=_sums(unit, _steps(runs), size),
+        later_tokens=_sums(unit, _later_tokens(runs), size),
         reached=tuple(_sums(unit, [sum(count > i for count in one) for one in lists], size) for i in range(positions)),
         drafts_known=True,
         source="the server's figures per request",
     )
 
 
-def _from_stream(unit: Ints, chunks: ChunkTable, counters: ServerCounters) -> Contributions:
+def _from_stream(unit: Ints, runs: Sequence[RunTable], counters: ServerCounters) -> Contributions:
     """One chunk after the first is one decode step, which accepted all its tokens but one.
 
     A step that delivered a single token may have drafted in vain, or not at all. Such steps are shared out so that drafts
     add up to the counters'.
     """
     size = int(unit.max()) + 1
-    later = ~chunks.first
-    of_step, tokens = unit[chunks.request][later], chunks.tokens[later]
-    steps = _sums(of_step, np.ones(len(tokens)), size)
-    accepting = _sums(of_step, tokens > 1, size)
+
+    def summed(count: Callable[[NDArray[Any]], NDArray[Any]]) -> Floats:
+        return _sums(unit, _after_first(runs, count), size)
+
+    def reaching(least: int) -> Floats:
+        return summed(lambda tokens: tokens >= least)
+
+    steps = _sums(unit, _steps(runs), size)
+    accepting = reaching(2)
     silent = float((steps - accepting).sum())
     drafting = ((counters.drafts or 0) - float(accepting.sum())) / silent if silent else 0.0
     drafts = accepting + (steps - accepting) * min(max(drafting, 0.0), 1.0)
@@ -103,13 +109,31 @@ def _from_stream(unit: Ints, chunks: ChunkTable, counters: ServerCounters) -> Co
     return Contributions(
         drafts=drafts,
         draft_tokens=drafts * tokens_per_draft,
-        accepted=_sums(of_step, np.maximum(tokens - 1, 0), size),
+        accepted=summed(lambda tokens: np.maximum(tokens - 1, 0)),
         steps=steps,
-        later_tokens=_sums(of_step, tokens, size),
-        reached=tuple(_sums(of_step, tokens > i + 1, size) for i in range(len(counters.accepted_per_position or ()))),
+        later_tokens=summed(lambda tokens: tokens),
+        reached=tuple(reaching(i + 2) for i in range(len(counters.accepted_per_position or ()))),
         drafts_known=coverage is not None and coverage >= EVERY_STEP,
         source="the stream's tokens per step",
     )
+
+
+def _steps(runs: Sequence[RunTable]) -> Ints:
+    """Chunks after the first of each successful request; shape (requests,)."""
+    return np.concatenate([(run.times.sizes - 1).clip(0)[run.ok] for run in runs])
+
+
+def _later_tokens(runs: Sequence[RunTable]) -> Ints:
+    """Tokens after the first chunk of each successful request, whose first chunk has one where it does not tell; shape (requests,)."""
+    told = np.concatenate([run.chunk_tokens.told[run.ok] for run in runs])
+    untold = np.concatenate([np.where(run.times.sizes > 1, run.tokens - 1, 0)[run.ok] for run in runs])
+    return np.where(told, _after_first(runs, lambda tokens: tokens), untold)
+
+
+def _after_first(runs: Sequence[RunTable], count: Callable[[NDArray[Any]], NDArray[Any]]) -> Ints:
+    """Sums of ``count``, which is 0 for no tokens, over the chunks after the first of each successful request; shape (requests,)."""
+    chunks = [(run.chunk_tokens, run.ok) for run in runs]
+    return np.concatenate([(of.sums(count(of.flat)) - count(of.first(missing=0)))[ok] for of, ok in chunks])
 
 
 def _sums(unit: Ints, values: Sequence[float] | np.ndarray, size: int) -> Floats:

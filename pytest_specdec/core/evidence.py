@@ -260,24 +260,28 @@ class Evidence:
         alone = not (table.prompt < 0).any()
         return table.index if self.comparison.plan_is_fresh and alone else table.prompt
 
+    @property
+    def _tables(self) -> list[RunTable]:
+        """Of the speculating server's runs."""
+        return [run.table for run in self.comparison.arm("specdec")]
+
     @functools.cached_property
     def _chunks(self) -> ChunkTable:
-        return chunks_of_successes([run.table for run in self.comparison.arm("specdec")])
+        return chunks_of_successes(self._tables)
 
     @functools.cached_property
     def contributions(self) -> Contributions | None:
         """What each prompt contributed to acceptance; None where nothing tells."""
-        return contributions(self._stats, numbered(self.units(self.spec)), self._chunks, self.counters)
+        return contributions(self._stats, numbered(self.units(self.spec)), self._tables, self.counters)
 
     @functools.cached_property
     def by_request(self) -> Contributions | None:
         """What each request of the speculating server contributed, in their order; None where nothing tells."""
-        return contributions(self._stats, np.arange(len(self._stats)), self._chunks, self.counters)
+        return contributions(self._stats, np.arange(len(self._stats)), self._tables, self.counters)
 
     @functools.cached_property
     def _stats(self) -> list[RequestSpecStats | None]:
-        tables = [run.table for run in self.comparison.arm("specdec")]
-        return [one for table in tables for one, ok in zip(table.column("spec"), table.ok, strict=True) if ok]
+        return [one for table in self._tables for one, ok in zip(table.column("spec"), table.ok, strict=True) if ok]
 
     def throughput(self, arm: Arm) -> tuple[float | None, ...]:
         """Tokens per second of each run of an arm; None for one without a steady window, or where another tool kept no times of chunks."""

@@ -32,9 +32,11 @@ def parsed(text: str | bytes, where: str = "") -> dict[str, Any]:
     Raises:
         ResultFileError: Not JSON, not a result file, of a newer version, or an older one that is damaged.
     """
+    from pydantic_core import from_json  # a third of the time and memory that json takes for large files
+
     try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        data = from_json(text)
+    except ValueError as error:
         remedy = "It may be cut off; run the session again."
         raise ResultFileError(f"is not JSON: {error}", where=where, remedy=remedy) from None
     version = data.get("schema_version") if isinstance(data, dict) else None

@@ -182,11 +182,27 @@ class Numbers:
         """The last number of each request, likewise."""
         return self._at(self.ends - 1, missing)
 
+    def sums(self, values: NDArray[Any]) -> Ints:
+        """Sums of whole ``values``, one for each number, over the numbers of each request; shape (requests,)."""
+        import numpy as np
+
+        sums = np.zeros(len(self.counts), dtype=np.int64)
+        some = self.sizes > 0
+        if some.any():
+            sums[some] = np.add.reduceat(values, (self.ends - self.sizes)[some], dtype=np.int64)
+        return sums
+
     def of(self, chosen: NDArray[np.bool_]) -> NDArray[Any]:
         """The numbers of some requests; ``chosen`` has shape (requests,)."""
         import numpy as np
 
         return self.flat if chosen.all() else self.flat[np.repeat(chosen, self.sizes)]
+
+    def only(self, chosen: NDArray[np.bool_]) -> Numbers:
+        """The same for some requests, and None for the others."""
+        import numpy as np
+
+        return self if chosen.all() else Numbers(np.where(chosen, self.counts, _NONE), self.of(chosen))
 
     def _at(self, places: Ints, missing: float) -> NDArray[Any]:
         import numpy as np

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pytest_specdec.core.sample_columns import Numbers
+
 if TYPE_CHECKING:
     from pytest_specdec.core.intervals import Floats
     from pytest_specdec.core.load_spec import LoadSpec
@@ -49,19 +51,16 @@ def output_throughput(run: ArmRun, load: LoadSpec) -> float | None:
 
 def _tokens_between(table: RunTable, start: float, end: float) -> Floats:
     """Tokens of each request's chunks in ``(start, end]``; where chunks do not tell theirs, those after the first share evenly."""
-    times, requests = table.times, len(table.ok)
+    times = table.times
     inside = (times.flat > start) & (times.flat <= end)
-    of_chunk = np.repeat(np.arange(requests), times.sizes)[inside]
-    chunks = np.bincount(of_chunk, minlength=requests)
+    chunks = times.sums(inside)
     each = (table.tokens - 1) / np.maximum(times.sizes - 1, 1)
     with_first = (table.first_s > start) & (table.first_s <= end)
     tokens = np.where(chunks > 0, chunks * each + np.where(with_first, 1 - each, 0.0), 0.0)
     told = table.ok & table.chunk_tokens.told
-    if told.any():
-        inside_told = inside[np.repeat(told, times.sizes)]
-        told_tokens = table.chunk_tokens.of(told)[inside_told]
-        of_told = np.repeat(np.flatnonzero(told), times.sizes[told])[inside_told]
-        tokens = np.where(told, np.bincount(of_told, weights=told_tokens, minlength=requests), tokens)
+    told_tokens = table.chunk_tokens.only(told)
+    of_told = told_tokens.sums(told_tokens.flat * Numbers(times.counts, inside).of(told))
+    tokens = np.where(told, of_told, tokens)
     return np.where(chunks == times.sizes, table.tokens, tokens)
 
 

@@ -82,6 +82,14 @@ def test_numbers_of_chosen_requests(samples: Sequence[RequestSample]) -> None:
     assert list(chunks) == [one.chunk_tokens for one in SAMPLES]
 
 
+def test_sums_over_the_numbers_of_each_request(samples: Sequence[RequestSample]) -> None:
+    table = RunTable(samples)
+    assert table.chunk_tokens.sums(table.chunk_tokens.flat > 1).tolist() == [2, 0, 1, 0]
+    assert table.times.sums(table.times.flat > 0.8).tolist() == [2, 2, 1, 0]
+    untold = RunTable(samples[3:]).chunk_tokens
+    assert untold.sums(untold.flat).tolist() == [0]
+
+
 def test_samples_of_a_file_are_as_good_as_a_tuple() -> None:
     read = samples_from(columns_of(SAMPLES))
     assert len(read) == len(SAMPLES)

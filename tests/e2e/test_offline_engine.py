@@ -8,7 +8,6 @@ import numpy as np
 
 from pytest_specdec.commands.offline import planned, run_planned
 from pytest_specdec.core.acceptance import acceptance_of
-from pytest_specdec.core.chunks import chunk_table
 from pytest_specdec.core.config import load_configs
 from pytest_specdec.core.contributions import contributions
 from pytest_specdec.core.intervals import ratio_over_prompts
@@ -64,7 +63,7 @@ def test_engine_and_server_accept_alike_and_nothing_is_left(make_project: Callab
 
     samples = by_server.successes
     known = contributions(
-        [sample.spec for sample in samples], np.arange(len(samples)), chunk_table(samples), by_server.counters
+        [sample.spec for sample in samples], np.arange(len(samples)), [by_server.table], by_server.counters
     )
     assert known is not None
     _, interval = ratio_over_prompts(known.accepted, known.drafts, 0.95)
