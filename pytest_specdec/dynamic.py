@@ -65,6 +65,8 @@ class Derived:
     schedule: Schedule
     obstacle: str = ""
     """Why no config was written; empty where one was."""
+    added: str = ""
+    """What else was set in it, and why; empty where nothing was."""
 
 
 def families(configs: Iterable[SpecConfig], *, replace: bool) -> list[Family]:
@@ -143,16 +145,27 @@ def derive(session: SpecSession, family: Family, loads: Sequence[LoadSpec], *, t
         points += _measured(session, family.member(k), k, loads, test_dir)
     schedule = derive_schedule(points)
     obstacle = _obstacle(family.source, points, schedule)
-    if not obstacle:
-        from pytest_specdec.reporting.config_file import write_config
+    if obstacle:
+        return Derived(family, tuple(points), schedule, obstacle)
+    return Derived(family, tuple(points), schedule, added=_write(session, family, schedule))
 
-        write_config(
-            family.source.path,
-            family.path,
-            lambda speculative: with_schedule(speculative, schedule),
-            replace=session.options.replace,
-        )
-    return Derived(family, tuple(points), schedule, obstacle)
+
+def _write(session: SpecSession, family: Family, schedule: Schedule) -> str:
+    """Write the config; returns what it needs beside the schedule."""
+    from pytest_specdec.core.schedule_graphs import in_pieces
+    from pytest_specdec.reporting.config_file import write_config
+    from pytest_specdec.serving.preflight import schedule_fault
+
+    source = family.source
+    fault = schedule_fault(source, schedule)
+    write_config(
+        source.path,
+        family.path,
+        lambda speculative: with_schedule(speculative, schedule),
+        replace=session.options.replace,
+        serve_specdec=in_pieces if fault else None,
+    )
+    return f"{fault}, so its graphs are in pieces (serve_specdec)" if fault else ""
 
 
 def written(session: SpecSession, family: Family) -> SpecConfig:

@@ -106,6 +106,7 @@ class DynamicGates:
                 lines += [
                     f"num_speculative_tokens_per_batch_size: {schedule_text(derived.schedule)}",
                     f"written to {path}",
+                    *filter(None, [derived.added]),
                     recommendation(path, gates),
                 ]
             self.gates.show(f"dynamic speculation: {derived.family.source.id}", lines)

@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 
 
 def write_config(
-    source: Path, path: Path, change: Callable[[Mapping[str, Any]], dict[str, Any]], *, replace: bool
+    source: Path,
+    path: Path,
+    change: Callable[[Mapping[str, Any]], dict[str, Any]],
+    *,
+    replace: bool,
+    serve_specdec: Callable[[Any], Any] | None = None,
 ) -> None:
     """Copy a config with another speculative config, bare or as an envelope as the source is. Comments are not copied.
 
@@ -25,6 +30,7 @@ def write_config(
         path: The copy, in the source's folder, because paths in it count from there.
         change: From the speculative config as written to the new one.
         replace: A file that is there may be replaced.
+        serve_specdec: From the flags of the speculating server, or None, to the new ones; makes an envelope of a bare config.
 
     Raises:
         ConfigError: The source is no config any more, the file is there, or it cannot be written.
@@ -34,7 +40,9 @@ def write_config(
     if form is None:
         raise ConfigError([Finding("error", text.where(one.keys), one.what, one.remedy) for one in problems])
     changed = change(form.data["speculative_config"])
-    data = changed if form.bare else {**form.data, "speculative_config": changed}
+    data = changed if form.bare and serve_specdec is None else {**form.data, "speculative_config": changed}
+    if serve_specdec is not None:
+        data["serve_specdec"] = serve_specdec(form.data.get("serve_specdec"))
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         try:

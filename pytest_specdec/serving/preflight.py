@@ -8,16 +8,18 @@ from __future__ import annotations
 import os
 import shutil
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_specdec.core import launcher
 from pytest_specdec.core.config_paths import server_words
 from pytest_specdec.core.draft_rules import Pair, pair_problems
 from pytest_specdec.core.errors import ConfigError, Finding, LaunchError
+from pytest_specdec.core.k_choice import SCHEDULE_KEY
 from pytest_specdec.core.model_paths import located, near_path
 from pytest_specdec.core.places import key_path
+from pytest_specdec.core.schedule_graphs import PIECES, cannot_capture
 from pytest_specdec.core.serve_rules import Problem
-from pytest_specdec.core.server_flags import SINCE, options_in, words_of
+from pytest_specdec.core.server_flags import SINCE, compact_json, options_in, words_of
 from pytest_specdec.core.spec_check import new_problems, speculative_problems
 from pytest_specdec.core.vllm_versions import ANY, EVERY, NEWEST, OLDEST, Versions, exactly
 from pytest_specdec.serving.command import UNSET, command_of
@@ -126,6 +128,7 @@ def version_findings(config: SpecConfig, version: str | None, *, flags: Sequence
     now = [*speculative_problems(speculative, versions, flags=words), *_pair(config, flags, versions)]
     found = [_finding(config, problem) for problem in new_problems(now, before)]
     found += [*age_findings(versions, config.where("command")), *flag_findings(config, versions, flags)]
+    found += _schedule_findings(config, version, flags)
     return [*found, *unknown_flags(config, version, flags)] if version else found
 
 
@@ -180,6 +183,27 @@ def flag_findings(config: SpecConfig, versions: Versions, flags: Sequence[str] =
             yield Finding("error", config.where("serve_specdec"), f"{what}, and {versions.name} exits", "Remove it.")
         elif versions.ifs:
             yield Finding("warning", config.where("serve_specdec"), f"{what}, and is refused if vLLM is older")
+
+
+def schedule_fault(config: SpecConfig, schedule: Any, *, version: str | None = None, flags: Sequence[str] = ()) -> str:
+    """Why vLLM would not start with a schedule of K; empty where it would, as far as is known.
+
+    Args:
+        config: Whose speculating server is meant.
+        schedule: Entries of first batch size, last batch size, K.
+        version: Of vLLM; None: the one behind the config's command.
+        flags: Further words of both servers' command line.
+    """
+    words = [*_words(config, flags), *words_of(config.serve_specdec)]
+    env = {**os.environ, **config.env}
+    return cannot_capture(config.method, version or version_behind(config), schedule, flags=words, env=env)
+
+
+def _schedule_findings(config: SpecConfig, version: str | None, flags: Sequence[str]) -> Iterator[Finding]:
+    schedule = config.speculative_config.get(SCHEDULE_KEY)
+    if version and schedule and (fault := schedule_fault(config, schedule, version=version, flags=flags)):
+        remedy = f"On a GPU add to `serve_specdec`: {compact_json(PIECES)}, or take vLLM >= 0.32."
+        yield Finding("warning", config.where(f"speculative_config.{SCHEDULE_KEY}"), fault, remedy)
 
 
 def _pair(config: SpecConfig, flags: Sequence[str], versions: Versions) -> list[Problem]:

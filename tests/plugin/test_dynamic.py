@@ -95,6 +95,28 @@ def test_an_older_vllm_is_told_to_limit_the_load_or_lower_k(
     )
 
 
+def test_a_vllm_that_cannot_capture_the_graphs_gets_them_in_pieces(
+    pytester: pytest.Pytester, start: Callable[..., pytest.RunResult], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pytest_specdec.serving import preflight
+
+    monkeypatch.setattr(preflight, "version_behind", lambda _: "0.26.0")
+    (pytester.path / "draft").mkdir()
+    draft = {"method": "eagle3", "model": "./draft", "num_speculative_tokens": 3}
+    result = start(speculative_config=draft, serve_specdec={"max_num_seqs": 64})
+    said = " ".join(" ".join(result.outlines).split())
+    fault = "vLLM 0.26.0 cannot capture full CUDA graphs for a draft whose K depends on the batch size"
+    assert f"{fault}, so its graphs are in pieces (serve_specdec)" in said
+    written = json.loads((pytester.path / "fake-dynamic.json").read_text())
+    assert written["serve_specdec"] == {"max_num_seqs": 64, "compilation_config.cudagraph_mode": "PIECEWISE"}
+    document = json.loads((pytester.path / ".specdec" / "results.json").read_text())
+    (gate,) = (gate for gate in document["gates"] if gate["config_id"] == "fake-dynamic")
+    commands = {server["arm"]: server["command"] for server in document["comparisons"][gate["comparison"]]["servers"]}
+    flag = "--compilation-config.cudagraph-mode"
+    assert commands["specdec"][commands["specdec"].index(flag) + 1] == "PIECEWISE"
+    assert flag not in commands["baseline"]
+
+
 def test_a_file_that_is_there_is_not_overwritten_without_being_told(
     pytester: pytest.Pytester, start: Callable[..., pytest.RunResult]
 ) -> None:

@@ -14,7 +14,7 @@ from pytest_specdec.serving.supervisor import ExitStatus
 
 FAILED = ExitStatus(code=1)
 LOGS = sorted((Path(__file__).parents[1] / "data" / "logs").glob("*.txt"))
-"""Excerpts of what vLLM 0.32.0 on a CPU wrote; their first line says under which circumstances, and the cause."""
+"""Excerpts of what vLLM 0.32.0 on a CPU wrote, and 0.26.0 on a GPU; their first line says under which circumstances, and the cause."""
 
 ENGINE_DIED = """\
 (APIServer pid=1) WARNING 07-01 12:00:00 [x.py:1] ImportError: an optional kernel is missing
