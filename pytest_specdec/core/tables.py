@@ -54,17 +54,19 @@ class Values:
 
     def where(self, chosen: NDArray[np.bool_]) -> Floats:
         """How many of them are chosen, likewise."""
-        return grid(self.of_request(chosen), self.round, self.prompt)
+        of_request = np.bincount(self.request[chosen], minlength=len(self.round))
+        return grid(of_request.astype(np.float64), self.round, self.prompt)
 
-    def of_request(self, weights: Floats | NDArray[np.bool_] | None = None) -> Floats:
+    def of_request(self, weights: Floats | None = None) -> Floats:
         """Sums of ``weights`` over the values of each request, or their number; shape (requests,)."""
         return np.bincount(self.request, weights=weights, minlength=len(self.round)).astype(np.float64)
 
     @functools.cached_property
     def ascending(self) -> Floats:
         """All values, sorted."""
-        # A stable sort merges what is sorted already.
-        return np.sort(np.concatenate(self.by_round), kind="stable")
+        values = np.concatenate(self.by_round)
+        values.sort(kind="stable")  # merges what is sorted already
+        return values
 
     @functools.cached_property
     def by_round(self) -> tuple[Floats, ...]:
