@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -64,9 +65,14 @@ class Derived:
     points: tuple[KPoint, ...]
     schedule: Schedule
     obstacle: str = ""
-    """Why no config was written; empty where one was."""
-    added: str = ""
-    """What else was set in it, and why; empty where nothing was."""
+    """Why no config is to be written; empty where one is."""
+    fault: str = ""
+    """Of the version of vLLM with such a schedule; empty where there is none."""
+
+    @property
+    def added(self) -> str:
+        """What else is set in the config, and why; empty where nothing is."""
+        return f"{self.fault}, so its graphs are in pieces (serve_specdec)" if self.fault else ""
 
 
 def families(configs: Iterable[SpecConfig], *, replace: bool) -> list[Family]:
@@ -77,7 +83,7 @@ def families(configs: Iterable[SpecConfig], *, replace: bool) -> list[Family]:
         replace: A file of the name that would be written may be there.
 
     Raises:
-        ConfigError: A config states no K, or the file is there.
+        ConfigError: A config states no K, or its file is there or cannot be written.
     """
     found: dict[str, list[SpecConfig]] = {}
     errors: list[Finding] = []
@@ -95,6 +101,10 @@ def families(configs: Iterable[SpecConfig], *, replace: bool) -> list[Family]:
             what = f"{family.path.name} is there already, and --specdec-dynamic would write it"
             remedy = "Gate it with --specdec-config, or let it be written anew with --specdec-replace."
             errors.append(Finding("error", str(family.path), what, remedy))
+        elif not os.access(family.path.parent, os.W_OK):
+            what = f"the folder of {family.source.path.name} cannot be written to, and --specdec-dynamic writes {family.path.name} there"
+            remedy = "Make it writable, or copy the config, and the files that it names by relative paths, to a folder that is."
+            errors.append(Finding("error", str(family.path.parent), what, remedy))
     if not grouped and not errors:
         errors.append(
             Finding(
@@ -127,7 +137,7 @@ def _family(members: Sequence[SpecConfig]) -> Family:
 
 
 def derive(session: SpecSession, family: Family, loads: Sequence[LoadSpec], *, test_dir: Path) -> Derived:
-    """Measure every K at every load as far as a first look goes, and write the config of the schedule that follows.
+    """Measure every K at every load as far as a first look goes, and derive the schedule that follows.
 
     Args:
         session: Owns servers and measurements; what tests have measured already is not measured again.
@@ -137,45 +147,37 @@ def derive(session: SpecSession, family: Family, loads: Sequence[LoadSpec], *, t
 
     Raises:
         CannotMeasure: A K cannot be measured at a load.
-        ConfigError: The file cannot be written.
     """
+    from pytest_specdec.serving.preflight import schedule_fault
+
     points: list[KPoint] = []
     session.start_soon(map(family.member, family.candidates))
     for k in family.candidates:
         points += _measured(session, family.member(k), k, loads, test_dir)
     schedule = derive_schedule(points)
     obstacle = _obstacle(family.source, points, schedule)
-    if obstacle:
-        return Derived(family, tuple(points), schedule, obstacle)
-    return Derived(family, tuple(points), schedule, added=_write(session, family, schedule))
+    fault = "" if obstacle else schedule_fault(family.source, schedule)
+    return Derived(family, tuple(points), schedule, obstacle, fault)
 
 
-def _write(session: SpecSession, family: Family, schedule: Schedule) -> str:
-    """Write the config; returns what it needs beside the schedule."""
-    from pytest_specdec.core.schedule_graphs import in_pieces
-    from pytest_specdec.reporting.config_file import write_config
-    from pytest_specdec.serving.preflight import schedule_fault
-
-    source = family.source
-    fault = schedule_fault(source, schedule)
-    write_config(
-        source.path,
-        family.path,
-        lambda speculative: with_schedule(speculative, schedule),
-        replace=session.options.replace,
-        serve_specdec=in_pieces if fault else None,
-    )
-    return f"{fault}, so its graphs are in pieces (serve_specdec)" if fault else ""
-
-
-def written(session: SpecSession, family: Family) -> SpecConfig:
-    """The config that :func:`derive` wrote, read as if it had been given.
+def written(session: SpecSession, derived: Derived) -> SpecConfig:
+    """Write the config of a schedule, and read it as if it had been given.
 
     Raises:
-        ConfigError: It is not one; its source was changed meanwhile.
+        ConfigError: It cannot be written, or is no config because its source was changed meanwhile.
     """
+    from pytest_specdec.core.schedule_graphs import in_pieces
+    from pytest_specdec.reporting.config_file import write_config
     from pytest_specdec.serving.preflight import checked_configs
 
+    family = derived.family
+    write_config(
+        family.source.path,
+        family.path,
+        lambda speculative: with_schedule(speculative, derived.schedule),
+        replace=session.options.replace,
+        serve_specdec=in_pieces if derived.fault else None,
+    )
     (config,), _ = checked_configs([family.path], default_model=session.options.model)
     return config.model_copy(update={"id": family.id})
 

@@ -28,16 +28,10 @@ class DynamicGates:
     """Adds a config for each family of configs, and finds its schedule.
 
     Raises:
-        pytest.UsageError: A config states no K, or its file is there already.
+        pytest.UsageError: A config states no K, or its file is there already or cannot be written.
     """
 
     def __init__(self, gates: Gates) -> None:
-        others = [name for name in ("plan", "self_test", "tune") if getattr(gates.options, name)]
-        if others:
-            option = others[0].replace("_", "-")
-            raise pytest.UsageError(
-                f"--specdec-dynamic gates what it finds, and --specdec-{option} runs no test: give one of them"
-            )
         self.gates = gates
         self.session = gates.session
         try:
@@ -46,6 +40,8 @@ class DynamicGates:
             raise pytest.UsageError(str(error)) from None
         self.families: dict[str, Family] = {family.id: family for family in found}
         self.derived: dict[str, Derived] = {}
+        self.unwritten: dict[str, str] = {}
+        """Why there is a schedule and no config."""
         placeholders = [family.placeholder for family in found]
         gates.configs = self.session.configs = (*gates.configs, *placeholders)
 
@@ -64,12 +60,16 @@ class DynamicGates:
         """The config of a test; the dynamic one is derived when it is first asked for."""
         if name in self.families and name not in self.derived:
             try:
-                derived = self._derive(self.families[name])
-                if not derived.obstacle:
-                    self.session.replace_config(written(self.session, self.families[name]))
-                self.derived[name] = derived
+                self.derived[name] = self._derive(self.families[name])
             except SpecDecError as error:
                 raise CouldNotMeasure(str(error), pytrace=False) from None
+            if not self.derived[name].obstacle:
+                try:
+                    self.session.replace_config(written(self.session, self.derived[name]))
+                except ConfigError as error:  # the schedule is found nevertheless, and shown
+                    self.unwritten[name] = str(error)
+        if name in self.unwritten:
+            raise CouldNotMeasure(self.unwritten[name], pytrace=False)
         if name in self.derived and self.derived[name].obstacle:
             pytest.skip(f"no schedule: {self.derived[name].obstacle}")
         return self.session.config(name)
@@ -103,9 +103,10 @@ class DynamicGates:
             else:
                 gates = [gate for gate in self.session.gates.values() if gate.config_id == name]
                 path = relative(derived.family.path)
+                why = self.unwritten.get(name)
                 lines += [
                     f"num_speculative_tokens_per_batch_size: {schedule_text(derived.schedule)}",
-                    f"written to {path}",
+                    f"not gated: {why}" if why else f"written to {path}",
                     *filter(None, [derived.added]),
                     recommendation(path, gates),
                 ]

@@ -14,6 +14,10 @@ MEASURE_INI = {
     "specdec_confidence": "two-sided confidence of every verdict (default 0.95)",
 }
 
+PURPOSES = ("specdec_plan", "specdec_self_test", "specdec_tune", "specdec_dynamic")
+"""What a run can be for beside its tests."""
+NEED_CONFIG = (*PURPOSES, "specdec_attach")
+
 
 def add_options(parser: pytest.Parser) -> None:
     """Declare everything; nothing is read here."""
@@ -151,8 +155,8 @@ def add_options(parser: pytest.Parser) -> None:
 
 
 def asked(config: pytest.Config) -> bool:
-    """Whether this run has anything to do with speculative decoding: a config, live traffic, or the demand that there be gates."""
+    """Whether this run is about speculative decoding: a config, what needs one, live traffic, or the demand that there be gates."""
     names = ("specdec_config", "specdec_require")
-    return bool(config.getoption("specdec_prometheus")) or any(
+    return any(config.getoption(name) for name in ("specdec_prometheus", *NEED_CONFIG)) or any(
         config.getoption(name) or config.getini(name) for name in names
     )

@@ -44,10 +44,10 @@ class Previews:
         from pytest_specdec.reporting.result_file import replace_file
         from pytest_specdec.tuning import probes_of, tune
 
-        distinct = self._distinct()
+        lines: list[str] = []
+        distinct = self._distinct(session, "tune for")
         self.session.soon.clear()  # no test runs
         self.session.start_soon(probe for want in distinct for probe in probes_of(want.config))
-        lines = [] if distinct else ["no selected test measures anything, so there is no load to tune for"]
         for place, want in enumerate(distinct, start=1):
             lines.append(f"{want.config.id}, workload {want.load.workload}, {want.load.describe()}")
             try:
@@ -57,24 +57,31 @@ class Previews:
                 replace_file(path, advice_json(tuning) + "\n")
                 lines.append(f"  written to {relative(path)}")
             except SpecDecError as error:
-                lines.append(f"  could not be tuned: {error}")
+                lines += f"  could not be tuned: {error}".splitlines()
                 session.testsfailed += 1
         return lines
 
-    def _distinct(self) -> list[Wanted]:
-        """One for each config and load, in the order of the tests."""
+    def _distinct(self, session: pytest.Session, use: str) -> list[Wanted]:
+        """One for each config and load, in the order of the tests.
+
+        Raises:
+            pytest.UsageError: Tests were selected and none measures anything.
+        """
         distinct = {(want.config.id, want.load): want for want in reversed(self._wanted())}
+        if session.items and not distinct:
+            raise pytest.UsageError(
+                f"no selected test measures anything, so there is no load to {use}: select one that uses spec_comparison"
+            )
         return list(reversed(distinct.values()))
 
     def _self_test(self, session: pytest.Session) -> list[str]:
-        distinct = self._distinct()
-        lines = [] if distinct else ["no selected test measures anything, so there is no load to try"]
-        for want in distinct:
+        lines: list[str] = []
+        for want in self._distinct(session, "try"):
             try:
                 comparison = self.session.self_test(want.config, want.load, test_dir=want.folder)
                 lines += self_test_lines(comparison, self_test(comparison))
             except SpecDecError as error:
-                lines.append(f"{want.config.id}, workload {want.load.workload}: could not measure: {error}")
+                lines += f"{want.config.id}, workload {want.load.workload}: could not measure: {error}".splitlines()
                 session.testsfailed += 1
         return lines
 

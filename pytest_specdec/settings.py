@@ -18,10 +18,10 @@ from pytest_specdec.core.foreign_traffic import ALLOWANCE
 from pytest_specdec.core.masked_text import masked_text
 from pytest_specdec.core.procedure import Procedure, read_procedure
 from pytest_specdec.core.samples import ARMS
-from pytest_specdec.options import MEASURE_INI
+from pytest_specdec.options import MEASURE_INI, NEED_CONFIG, PURPOSES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from pytest_specdec.core.config import SpecConfig
@@ -83,6 +83,7 @@ def read_options(config: pytest.Config) -> Options:
     else:
         configs = tuple(home / path for path in config.getini("specdec_config"))
         configs_from = f"specdec_config in {config.inipath.name if config.inipath else 'the ini file'}"
+    _refuse_what_would_be_left_out(config, configs)
     directory = config.getoption("specdec_dir")
     ini_directory = config.getini("specdec_dir") or ".specdec"
     require = config.getoption("specdec_require")
@@ -106,6 +107,22 @@ def read_options(config: pytest.Config) -> Options:
         attached=_attached(config),
         keep=bool(config.getoption("specdec_keep")),
     )
+
+
+def _refuse_what_would_be_left_out(config: pytest.Config, configs: Sequence[Path]) -> None:
+    """What cannot be done for want of a config, and the second of two purposes: else the run is green without it."""
+    needing = [_spelt(name) for name in NEED_CONFIG if config.getoption(name)]
+    if needing and not configs:
+        raise pytest.UsageError(
+            f"{needing[0]} needs a config: give --specdec-config=FILE, or set specdec_config in the ini file"
+        )
+    first, *others = [_spelt(name) for name in PURPOSES if config.getoption(name)] or [""]
+    if others:
+        raise pytest.UsageError(f"{first} and {others[0]} are runs of their own: give one of them")
+
+
+def _spelt(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def refuse_foreign_traffic(options: Options, configs: Iterable[SpecConfig]) -> None:
@@ -143,9 +160,7 @@ def _attached(config: pytest.Config) -> Attached | None:
         )
     for option in ("specdec_self_test", "specdec_tune", "specdec_dynamic", "specdec_keep"):
         if config.getoption(option):
-            raise pytest.UsageError(
-                f"--specdec-attach: --{option.replace('_', '-')} is for servers that the run starts itself"
-            )
+            raise pytest.UsageError(f"--specdec-attach: {_spelt(option)} is for servers that the run starts itself")
     return Attached(dict(zip(ARMS, urls, strict=True)), _headers())
 
 

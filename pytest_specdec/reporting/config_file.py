@@ -58,7 +58,7 @@ def write_config(
         raise ConfigError([Finding("error", str(path), what, remedy)]) from None
     except OSError as error:
         what = f"cannot be written: {error.strerror or error}"
-        raise ConfigError([Finding("error", str(path), what, "Make its folder writable.")]) from None
+        raise ConfigError([Finding("error", str(path), what, "Free space or make its folder writable.")]) from None
 
 
 def _dumped(data: Mapping[str, Any], suffix: str) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -112,7 +114,7 @@ def test_a_vllm_that_cannot_capture_the_graphs_gets_them_in_pieces(
     document = json.loads((pytester.path / ".specdec" / "results.json").read_text())
     (gate,) = (gate for gate in document["gates"] if gate["config_id"] == "fake-dynamic")
     commands = {server["arm"]: server["command"] for server in document["comparisons"][gate["comparison"]]["servers"]}
-    flag = "--compilation-config.cudagraph-mode"
+    flag = "--compilation-config.cudagraph_mode"
     assert commands["specdec"][commands["specdec"].index(flag) + 1] == "PIECEWISE"
     assert flag not in commands["baseline"]
 
@@ -127,6 +129,38 @@ def test_a_file_that_is_there_is_not_overwritten_without_being_told(
     assert (pytester.path / "fake-dynamic.json").read_text() == "mine"
 
 
+def test_a_folder_that_cannot_be_written_to_is_told_before_anything_is_measured(
+    pytester: pytest.Pytester, start: Callable[..., pytest.RunResult], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    access = os.access
+    monkeypatch.setattr(
+        os, "access", lambda path, mode: (path, mode) != (pytester.path, os.W_OK) and access(path, mode)
+    )
+    result = start()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*the folder of fake.json cannot be written to*writes fake-dynamic.json there*"])
+    result.stdout.no_fnmatch_line("*starting*")
+
+
+def test_a_schedule_that_cannot_be_written_is_an_error_and_shown(
+    pytester: pytest.Pytester, start: Callable[..., pytest.RunResult], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "link", full)
+    result = start()
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            "num_speculative_tokens_per_batch_size: [[][[]1, *, 0]]",
+            "not gated: *fake-dynamic.json: cannot be written: No space left on device. Free space or make*",
+            "not recommended: test_it.py::test_gate?fake-dynamic? is ERROR",
+        ]
+    )
+    assert not [path.name for path in pytester.path.iterdir() if "fake-dynamic" in path.name]
+
+
 def test_without_a_list_of_loads_nothing_starts(start: Callable[..., pytest.RunResult]) -> None:
     result = start(test=ONE_LOAD)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
@@ -137,7 +171,7 @@ def test_without_a_list_of_loads_nothing_starts(start: Callable[..., pytest.RunR
 def test_a_run_without_tests_has_nothing_to_gate(start: Callable[..., pytest.RunResult]) -> None:
     result = start("--specdec-plan")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*--specdec-plan runs no test*"])
+    result.stderr.fnmatch_lines(["*--specdec-plan and --specdec-dynamic are runs of their own: give one of them"])
 
 
 def test_a_config_without_k_is_refused(start: Callable[..., pytest.RunResult]) -> None:

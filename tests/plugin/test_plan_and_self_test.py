@@ -23,7 +23,7 @@ def test_a_plan_names_servers_and_measurements_and_starts_nothing(
             "would start*",
             "*baseline*fake_vllm*fake-model*",
             "*specdec*--speculative-config*",
-            "*fake, workload tiny: 8 requests at concurrency 4*3 to 3 rounds*",
+            "*fake, workload tiny: 8 requests at concurrency 4, both sides, 3 rounds",
             "*test_gate.py::test_gate?fake?*",
             "*unknown*last results*",
         ]
@@ -72,3 +72,43 @@ def test_a_self_test_that_cannot_measure_is_red(
     result = pytester.runpytest("--specdec-config=fake.json", "--specdec-self-test")
     assert result.ret == 1
     result.stdout.fnmatch_lines(["*could not measure*no such model*"])
+
+
+@pytest.mark.parametrize("option", ["--specdec-self-test", "--specdec-tune"])
+def test_tests_that_measure_nothing_are_refused(
+    pytester: pytest.Pytester, write_config: Callable[..., None], option: str
+) -> None:
+    write_config()
+    pytester.makepyfile("def test_plain(): pass")
+    result = pytester.runpytest("--specdec-config=fake.json", option)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*no selected test measures anything*select one that uses spec_comparison*"])
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "--specdec-plan",
+        "--specdec-self-test",
+        "--specdec-tune",
+        "--specdec-dynamic",
+        "--specdec-attach=http://127.0.0.1:1,http://127.0.0.1:2",
+    ],
+)
+def test_without_a_config_what_needs_one_is_refused_and_not_left_out(
+    pytester: pytest.Pytester, write_gate: Callable[..., None], option: str
+) -> None:
+    write_gate()
+    result = pytester.runpytest(option)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*{option.partition('=')[0]} needs a config: give --specdec-config=FILE*"])
+
+
+def test_two_purposes_are_refused(
+    pytester: pytest.Pytester, write_config: Callable[..., None], write_gate: Callable[..., None]
+) -> None:
+    write_config()
+    write_gate()
+    result = pytester.runpytest("--specdec-config=fake.json", "--specdec-tune", "--specdec-plan")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--specdec-plan and --specdec-tune are runs of their own: give one of them"])
