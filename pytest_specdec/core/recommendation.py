@@ -243,7 +243,8 @@ def _loses(evidence: _Evidence, gain: _Figure) -> tuple[Action, str] | None:
     if pays == "FAIL":
         return "unsure", f"{gain}: slower than without speculation there"
     if evidence.both_loads and pays == "ok" and throughput is not None and throughput.outcome == "FAIL":
-        return "make it dynamic", f"{gain}, but {throughput}: {_dynamic(evidence.high.comparison)}"
+        high = evidence.high.comparison
+        return "weigh" if "schedule" in high.extra else "make it dynamic", f"{gain}, but {throughput}: {_dynamic(high)}"
     return None
 
 
@@ -269,6 +270,8 @@ def _at(one: Comparison) -> str:
 
 
 def _dynamic(one: Comparison) -> str:
+    if "schedule" in one.extra:
+        return "K depends on the batch size already, so lower it for such batches, to 0 at the least, or limit the load"
     version = next((server.version for server in one.servers if server.version), None)
     if release_of(version) is not None and not at_least(version, DYNAMIC_SINCE):
         return f"limit the load or lower K (from vLLM {DYNAMIC_SINCE[:-2]} on K can depend on the batch size)"

@@ -64,7 +64,14 @@ def stored_run(path: Path, *, proven_only: bool = False) -> StoredRun:
     Raises:
         ResultFileError: It cannot be read.
     """
-    document = read_result(path)
+    try:
+        document = read_result(path)
+    except ResultFileError as error:
+        if _FILE.fullmatch(path.name) is None:
+            raise
+        # To pass over it would be to compare with another run than is said.
+        remedy = f"{error.remedy} Until then move it out of the folder of saved runs."
+        raise ResultFileError(error.what, where=error.where, remedy=remedy) from None
     return StoredRun(run_name(document, path.name), document, proven_only=proven_only)
 
 

@@ -26,11 +26,17 @@ def write_result(document: ResultDocument, path: str | Path, secrets: Sequence[s
     Raises:
         ResultFileError: The disk is full, the folder cannot be written to, or a number is not finite.
     """
-    replace_file(Path(path), document.to_json(secrets) + "\n")
+    replace_file(Path(path), document.to_json(secrets) + "\n", elsewhere="choose another one with --specdec-dir")
 
 
-def replace_file(path: Path, text: str, *, mode: int = 0o666) -> None:
-    """Write a file whole or not at all; its folder is created. ``mode`` are its permissions before the umask.
+def replace_file(path: Path, text: str, *, mode: int = 0o666, elsewhere: str = "choose another one") -> None:
+    """Write a file whole or not at all; its folder is created. What is no file, such as ``/dev/stdout``, is written to as it is.
+
+    Args:
+        path: The file.
+        text: What it shall hold.
+        mode: Its permissions before the umask.
+        elsewhere: How another folder is chosen.
 
     Raises:
         ResultFileError: The disk is full, or the folder cannot be written to.
@@ -39,6 +45,11 @@ def replace_file(path: Path, text: str, *, mode: int = 0o666) -> None:
     # Beside its target, since a rename is atomic only within one file system.
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
+        if _is_no_file(path):
+            number = _open_already(path)
+            with path.open("wb") if number is None else os.fdopen(os.dup(number), "wb") as file:
+                file.write(content)
+            return
         path.parent.mkdir(parents=True, exist_ok=True)
         _remove_abandoned(path)
         try:
@@ -53,14 +64,30 @@ def replace_file(path: Path, text: str, *, mode: int = 0o666) -> None:
         raise ResultFileError(
             "cannot be written: its folder is a file and not a folder",
             where=os.path.realpath(path),
-            remedy="Move that file away, or choose another folder with --specdec-dir.",
+            remedy=f"Move that file away, or {elsewhere}.",
         ) from None
     except OSError as error:
         raise ResultFileError(
             f"cannot be written: {error.strerror or error}",
             where=os.path.realpath(path),
-            remedy="Free space or make the folder writable, or choose another one with --specdec-dir.",
+            remedy=f"Free space or make the folder writable, or {elsewhere}.",
         ) from error
+
+
+def _is_no_file(path: Path) -> bool:
+    """A device, a pipe, or a name that leads to an open file: to put a file in its place would take it from everybody."""
+    folder = os.path.realpath(path.parent)
+    return (
+        folder == "/dev" or folder.startswith("/proc/") or (path.exists() and not path.is_file() and not path.is_dir())
+    )
+
+
+def _open_already(path: Path) -> int | None:
+    """Which of this process's open files a name stands for: opened a second time it would be written to from its start."""
+    folder = os.path.realpath(path.parent)
+    if folder == f"/proc/{os.getpid()}/fd" and path.name.isdecimal():
+        return int(path.name)
+    return {"stdout": 1, "stderr": 2}.get(path.name) if folder == "/dev" else None
 
 
 def _remove_abandoned(path: Path) -> None:

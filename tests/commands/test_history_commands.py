@@ -92,6 +92,18 @@ def test_missing_run_is_2_with_a_remedy(tmp_path: Path, capsys: pytest.CaptureFi
     assert "--specdec-save" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", [["history"], ["compare", "last", "last"]])
+def test_a_saved_run_that_is_damaged_is_named_with_what_to_do(
+    folder: Path, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    newest = run_files(folder)[0]
+    newest.write_bytes(newest.read_bytes()[:1000])
+    assert main([*command, "--history", str(folder)]) == 2
+    error = capsys.readouterr().err
+    assert f"{newest}: is not JSON" in error
+    assert "move it out of the folder of saved runs" in error
+
+
 def test_history_has_a_row_a_run_and_hints_at_the_change(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["history", "--history", str(folder)]) == 0
     text = capsys.readouterr().out

@@ -79,6 +79,15 @@ def test_throughput_that_drops_at_high_load_is_made_dynamic(version: str | None,
     assert found.reason.endswith(remedy)
 
 
+def test_what_is_dynamic_already_is_not_to_be_made_so() -> None:
+    low, high = (
+        replace(one, extra=one.extra | {"schedule": "[[1, 4, 3], [5, 8, 1]]"}) for one in (at(LOW, 6.0), at(HIGH, 12.0))
+    )
+    found = advice(low, high)
+    assert found.action == "weigh"
+    assert found.reason.endswith("already, so lower it for such batches, to 0 at the least, or limit the load")
+
+
 def test_what_noise_leaves_open_is_unsure() -> None:
     found = advice(at(LOW, 7.0, noise=0.4, round_drift=0.2), at(HIGH, 7.0, noise=0.4, round_drift=0.2))
     assert found.action == "unsure"

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_specdec.core.errors import ResultFileError
 from pytest_specdec.core.results import GateRecord, ResultDocument
-from pytest_specdec.reporting.result_file import read_result, write_result
+from pytest_specdec.reporting.result_file import read_result, replace_file, write_result
 
 ROOT = Path(__file__).parents[2]
 
@@ -73,6 +73,43 @@ def test_what_a_killed_run_had_half_written_is_removed(tmp_path: Path) -> None:
     being_written.touch()
     write_result(document(), tmp_path / "results.json")
     assert sorted(tmp_path.iterdir()) == [being_written, tmp_path / "results.json"]
+
+
+def test_what_is_no_file_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(
+        [sys.executable, "-c", f"print(open({str(pipe)!r}).read())"], stdout=subprocess.PIPE
+    ) as reader:
+        replace_file(pipe, "a report")
+        assert reader.communicate()[0] == b"a report\n"
+    assert pipe.is_fifo()
+    assert list(tmp_path.iterdir()) == [pipe]
+
+
+def test_standard_output_is_written_to_whatever_it_is(tmp_path: Path) -> None:
+    code = """
+import os
+from pathlib import Path
+from pytest_specdec.reporting.result_file import replace_file
+
+os.replace = None  # whatever this test finds, it destroys nothing
+replace_file(Path({!r}), "a report\\n")
+print("written")
+"""
+    output = tmp_path / "output"
+    for name in ("/dev/stdout", "/proc/self/fd/1", "/dev/fd/1"):
+        with output.open("wb") as file:
+            subprocess.run([sys.executable, "-c", code.format(name)], stdout=file, cwd=ROOT, check=True)
+        assert output.read_text() == "a report\nwritten\n"
+
+
+def test_a_device_stays_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "replace", fail)  # as above
+    replace_file(Path(os.devnull), "a report")
+    assert Path(os.devnull).is_char_device()
+    with pytest.raises(ResultFileError, match="/dev/full: cannot be written: No space left on device"):
+        replace_file(Path("/dev/full"), "a report")
 
 
 def test_folder_that_is_a_file_is_named(tmp_path: Path) -> None:
