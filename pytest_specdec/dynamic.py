@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from pytest_specdec.core.config import SpecConfig
     from pytest_specdec.core.load_spec import LoadSpec
+    from pytest_specdec.core.samples import Comparison
     from pytest_specdec.session import SpecSession
 
 _SUFFIX = "-dynamic"
@@ -68,6 +69,8 @@ class Derived:
     """Why no config is to be written; empty where one is."""
     fault: str = ""
     """Of the version of vLLM with such a schedule; empty where there is none."""
+    fixed: tuple[Comparison, ...] = ()
+    """What was measured of every K, at every load."""
 
     @property
     def added(self) -> str:
@@ -151,13 +154,16 @@ def derive(session: SpecSession, family: Family, loads: Sequence[LoadSpec], *, t
     from pytest_specdec.serving.preflight import schedule_fault
 
     points: list[KPoint] = []
+    fixed: list[Comparison] = []
     session.start_soon(map(family.member, family.candidates))
     for k in family.candidates:
-        points += _measured(session, family.member(k), k, loads, test_dir)
+        measured = _measured(session, family.member(k), loads, test_dir)
+        points += [KPoint(one.load.concurrency or 0, k, gain) for one, gain in measured]
+        fixed += [one for one, _ in measured]
     schedule = derive_schedule(points)
     obstacle = _obstacle(family.source, points, schedule)
     fault = "" if obstacle else schedule_fault(family.source, schedule)
-    return Derived(family, tuple(points), schedule, obstacle, fault)
+    return Derived(family, tuple(points), schedule, obstacle, fault, tuple(fixed))
 
 
 def written(session: SpecSession, derived: Derived) -> SpecConfig:
@@ -183,22 +189,23 @@ def written(session: SpecSession, derived: Derived) -> SpecConfig:
 
 
 def _measured(
-    session: SpecSession, config: SpecConfig, k: int, loads: Sequence[LoadSpec], test_dir: Path
-) -> list[KPoint]:
+    session: SpecSession, config: SpecConfig, loads: Sequence[LoadSpec], test_dir: Path
+) -> list[tuple[Comparison, float]]:
+    """One K at every load, and its TPOT gains."""
     from pytest_specdec.core.judge import estimate
 
     try:
         judged = session.judge(config, loads, (), test_dir=test_dir)
     finally:
         session.release(config)
-    points = []
+    measured = []
     for comparison in judged.points.values():
         try:
             gain = estimate(comparison, "tpot_gain")
         except CannotMeasure as error:
             raise type(error)(f"{config.id} at {comparison.load.at}: {error.what}", remedy=error.remedy) from None
-        points.append(KPoint(comparison.load.concurrency or 0, k, gain.value))
-    return points
+        measured.append((comparison, gain.value))
+    return measured
 
 
 def _obstacle(source: SpecConfig, points: Sequence[KPoint], schedule: Schedule) -> str:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from pytest_specdec.core.config import SpecConfig
     from pytest_specdec.core.load_spec import LoadSpec
+    from pytest_specdec.core.results import GateRecord
+    from pytest_specdec.core.samples import Comparison
     from pytest_specdec.gates import Gates
 
 
@@ -91,9 +93,16 @@ class DynamicGates:
         sweeps = len(loads) > 1 and swept_field(loads) == "concurrency"
         return (loads, item.path.parent) if sweeps else None
 
+    def _measured(self, gates: Sequence[GateRecord]) -> list[Comparison]:
+        """Every load at which gates judged a config."""
+        known = self.session.comparisons
+        keys = dict.fromkeys(key for gate in gates for key in (gate.points or (gate.comparison,)))
+        return [known[key] for key in keys if key in known]
+
     @pytest.hookimpl(trylast=True)  # behind the verdicts
     def pytest_terminal_summary(self) -> None:
         """The table of gains, the schedule, and whether to use it."""
+        from pytest_specdec.core.schedule_worth import better_fixed
         from pytest_specdec.reporting.schedule_lines import gain_table, recommendation, schedule_text
 
         for name, derived in self.derived.items():
@@ -108,6 +117,6 @@ class DynamicGates:
                     f"num_speculative_tokens_per_batch_size: {schedule_text(derived.schedule)}",
                     f"not gated: {why}" if why else f"written to {path}",
                     *filter(None, [derived.added]),
-                    recommendation(path, gates),
+                    recommendation(path, gates, better_fixed(self._measured(gates), derived.fixed)),
                 ]
             self.gates.show(f"dynamic speculation: {derived.family.source.id}", lines)

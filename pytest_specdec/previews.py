@@ -40,6 +40,7 @@ class Previews:
         return True
 
     def _tune(self, session: pytest.Session) -> list[str]:
+        from pytest_specdec.core.validity import verification_of
         from pytest_specdec.reporting.k_advice import advice_json, advice_lines
         from pytest_specdec.reporting.result_file import replace_file
         from pytest_specdec.tuning import probes_of, tune
@@ -50,6 +51,8 @@ class Previews:
         self.session.start_soon(probe for want in distinct for probe in probes_of(want.config))
         for place, want in enumerate(distinct, start=1):
             lines.append(f"{want.config.id}, workload {want.load.workload}, {want.load.describe()}")
+            if verification_of(want.config.speculative_config) == "synthetic":
+                lines.append("  acceptance is made up: what follows holds for a draft that is accepted so")
             try:
                 tuning = tune(self.session, want.config, want.load, test_dir=want.folder)
                 lines += advice_lines(tuning)

@@ -116,13 +116,15 @@ def test_only_a_config_that_was_gated_and_met_everything_is_recommended() -> Non
         one = Verdict(Requirement("tpot_gain", 0.1), Estimate(0.2), verdict, "higher", "fraction")
         return GateRecord("t.py::t", "c", outcome, verdicts=(one,))
 
-    assert recommendation("c.json", [gate("passed", "ok")]) == "recommended, its gate is ok: use c.json"
+    assert recommendation("c.json", [gate("passed", "ok")], "") == "recommended, its gate is ok: use c.json"
     assert (
-        recommendation("c.json", [gate("passed", "ok"), gate("failed", "FAIL")]) == "not recommended: t.py::t is FAIL"
+        recommendation("c.json", [gate("passed", "ok"), gate("failed", "FAIL")], "K = 1")
+        == "not recommended: t.py::t is FAIL"
     )
-    assert recommendation("c.json", [gate("passed", "unsure")]) == "not recommended: t.py::t is unsure"
-    assert recommendation("c.json", [gate("failed", "ok")]) == "not recommended: t.py::t is ok"
-    assert recommendation("c.json", []) == "not recommended yet: no gate has judged it"
+    assert recommendation("c.json", [gate("passed", "unsure")], "") == "not recommended: t.py::t is unsure"
+    assert recommendation("c.json", [gate("failed", "ok")], "") == "not recommended: t.py::t is ok"
+    assert recommendation("c.json", [gate("passed", "ok")], "K = 1 does better") == "not recommended: K = 1 does better"
+    assert recommendation("c.json", [], "") == "not recommended yet: no gate has judged it"
 
 
 def test_a_k_that_cannot_be_measured_leaves_no_server_behind(configs: Any, tmp_path: Path) -> None:

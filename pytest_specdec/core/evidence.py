@@ -113,7 +113,7 @@ class Evidence:
         """Acceptance over all rounds, from the counters.
 
         Raises:
-            CannotMeasure: The server does not count drafts, or there were none.
+            CannotMeasure: It is not the draft's own, the server does not count drafts, or there were none.
         """
         verification = self.comparison.extra.get("verification")
         if verification:
@@ -121,6 +121,15 @@ class Evidence:
                 f"acceptance is not the draft's own: verification is {verification}",
                 remedy="Acceptance objectives need the standard rejection sampler; times can be judged without it.",
             )
+        return self.counted_acceptance
+
+    @functools.cached_property
+    def counted_acceptance(self) -> Acceptance:
+        """The same, be it real or made up.
+
+        Raises:
+            CannotMeasure: The server does not count drafts, or there were none.
+        """
         if self.counters.drafts is None and self.comparison.foreign_traffic:
             raise CannotMeasure(
                 "foreign traffic was allowed, and this client's own streams do not tell which of its steps drafted: its method does "

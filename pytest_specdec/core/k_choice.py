@@ -20,6 +20,7 @@ _SECOND = 4
 SCHEDULE_KEY = "num_speculative_tokens_per_batch_size"
 """Lets the batch size decide."""
 _K = "num_speculative_tokens"
+_RATES = "synthetic_acceptance_rates"
 _NO_K = {
     "suffix": "suffix decoding drafts as many tokens as it finds; there is no K to choose",
     "extract_hidden_states": "extract_hidden_states drafts nothing",
@@ -77,11 +78,21 @@ def k_choice(
         return KChoice((), _NO_K[method])
     if method is not None and method in METHODS and METHODS[method].takes_k == "own":
         return KChoice((), f"{method} has no K of its own to choose")
+    if "synthetic_acceptance_length" in keys:
+        return KChoice(
+            (), "synthetic_acceptance_length is the same for every K; state synthetic_acceptance_rates instead"
+        )
     facts = target if method == "mtp" and draft is None else draft
     own = facts.own_k if facts is not None else None
     # vLLM runs such heads several times, so K must be a multiple of their number.
     step = own[1] if own is not None and own[1] > 1 and (own[0] == "n_predict" or method == "mtp") else 1
-    candidates = tuple(range(step, max(K_MAX, stated or 0, 2 * step) + 1, step))
+    most = max(K_MAX, stated or 0, 2 * step)
+    rates = speculative_config.get(_RATES, speculative_config.get(_RATES.replace("_", "-")))
+    if isinstance(rates, list):  # one for each position, and no more can be made up
+        most = min(most, len(rates))
+    candidates = tuple(range(step, most + 1, step))
+    if len(candidates) < 2:  # noqa: PLR2004 - one is no choice
+        return KChoice((), f"{_RATES} has rates for too few positions to choose among")
     return KChoice(candidates, trained_for=own)
 
 
@@ -91,9 +102,9 @@ def with_k(speculative_config: Mapping[str, Any], k: int) -> dict[str, Any]:
         (name.replace("-", "_") if name.replace("-", "_") == _K else name): value
         for name, value in speculative_config.items()
     }
-    rates = changed.get("synthetic_acceptance_rates")
+    rates = changed.get(_RATES)
     if isinstance(rates, list):
-        changed["synthetic_acceptance_rates"] = rates[:k]
+        changed[_RATES] = rates[:k]
     return {**changed, _K: k}
 
 

@@ -51,14 +51,14 @@ class MeasuredK:
 
 
 def measured_k(comparison: Comparison) -> MeasuredK:
-    """From a comparison.
+    """From a comparison. Acceptance that is made up counts: what follows holds for a draft that is accepted so.
 
     Raises:
         CannotMeasure: There is no gain or no acceptance in it.
     """
     evidence = Evidence(comparison, comparison.load.confidence)
     evidence.check_gain_is_told()
-    acceptance, pairs = evidence.acceptance, evidence.pairs("tpot")
+    acceptance, pairs = evidence.counted_acceptance, evidence.pairs("tpot")
     if acceptance.per_position is None:
         raise CannotMeasure("the server does not count acceptance by position, so nothing can be said about another K")
     coverage = draft_coverage(evidence.counters)

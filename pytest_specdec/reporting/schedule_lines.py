@@ -29,12 +29,13 @@ def schedule_text(schedule: Schedule) -> str:
     return str([list(entry) for entry in schedule])
 
 
-def recommendation(name: str, gates: Sequence[GateRecord]) -> str:
-    """Whether a config may be used: only when it was gated in this run, and every gate is met.
+def recommendation(name: str, gates: Sequence[GateRecord], better: str) -> str:
+    """Whether a config may be used: only when it was gated in this run, every gate is met, and no single K does better.
 
     Args:
         name: The file.
         gates: Those of the run that were for it.
+        better: What does better, in words; empty where nothing does.
     """
     judged = [gate for gate in gates if gate.judgement != "unjudged"]
     missed = [gate for gate in judged if gate.judgement != "ok" or gate.outcome != "passed"]
@@ -42,5 +43,7 @@ def recommendation(name: str, gates: Sequence[GateRecord]) -> str:
         return f"not recommended: {missed[0].nodeid} is {missed[0].judgement}"
     if not judged:
         return "not recommended yet: no gate has judged it"
+    if better:
+        return f"not recommended: {better}"
     gates_are = "its gate is ok" if len(judged) == 1 else f"all its {len(judged)} gates are ok"
     return f"recommended, {gates_are}: use {name}"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_specdec.testing.corruption import knobs_of_answer, loops, swapped_at_a_draft
 from pytest_specdec.testing.counters import EngineCounters, vllm_families
 from pytest_specdec.testing.exposition import Exposition
-from pytest_specdec.testing.knobs import read_knobs
+from pytest_specdec.testing.knobs import Knobs, read_knobs
 from pytest_specdec.testing.replies import Emission
 from pytest_specdec.testing.simulation import Oracle, Pace, Step, conditional_acceptance, oracle_of, plan_steps
 from pytest_specdec.testing.token_choice import share
@@ -60,7 +60,7 @@ class Engine:
     def __init__(self, launch: Launch, knob_data: dict[str, Any]) -> None:
         self.launch = launch
         self._knob_data = dict(knob_data)
-        self.knobs = read_knobs(knob_data, speculating=launch.speculative_config is not None)
+        self.knobs = self._read_knobs(knob_data)
         self.speculating = launch.speculative_config is not None or self.knobs.speculates_on_baseline
         """Whether the server speculates, or at least claims to."""
         self.k = (self.knobs.num_speculative_tokens or launch.configured_k or _DEFAULT_K) if self.speculating else 0
@@ -86,6 +86,12 @@ class Engine:
         """Requests that are running or wait for their turn."""
         return sum(counters.running + counters.waiting for counters in self._counters)
 
+    def _read_knobs(self, data: dict[str, Any]) -> Knobs:
+        knobs = read_knobs(data, speculating=self.launch.speculative_config is not None)
+        if not self.launch.has_schedule:
+            return knobs
+        return dataclasses.replace(knobs, step_ratio=knobs.step_ratio * knobs.schedule_ratio)
+
     def change_knobs(self, update: dict[str, Any]) -> None:
         """Set knobs from now on; engines and K stay as they were at the start.
 
@@ -93,7 +99,7 @@ class Engine:
             KnobError: Nothing was changed.
         """
         data = {**self._knob_data, **update}
-        knobs = read_knobs(data, speculating=self.launch.speculative_config is not None)
+        knobs = self._read_knobs(data)
         self._conditional = conditional_acceptance(knobs, self.k, self.launch.speculative_config)
         self.knobs, self._knob_data = knobs, data
 

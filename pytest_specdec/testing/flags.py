@@ -49,6 +49,11 @@ class Launch:
         return "baseline" if self.speculative_config is None else "specdec"
 
     @property
+    def has_schedule(self) -> bool:
+        """Whether K depends on the batch size."""
+        return "num_speculative_tokens_per_batch_size" in (self.speculative_config or {})
+
+    @property
     def configured_k(self) -> int | None:
         """``num_speculative_tokens`` of the config, in any spelling that vLLM accepts."""
         config = self.speculative_config or {}

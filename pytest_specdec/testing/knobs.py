@@ -89,6 +89,8 @@ class Knobs:
     """TTFT of a prompt whose full blocks are all in the prefix cache; None: as ``ttft_ms``."""
     step_ratio: float = 1.0
     """Cost of a decode step of a speculating server in plain steps."""
+    schedule_ratio: float = 1.0
+    """Cost of a decode step where K depends on the batch size, in steps of a fixed K; the K that is drafted stays the largest."""
     acceptance: Share | tuple[Share, ...] | None = None
     """Conditional acceptance per draft position (a number holds for all); None: 0.7, or as ``acceptance_length`` says."""
     acceptance_length: float | None = None

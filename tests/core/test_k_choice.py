@@ -48,3 +48,18 @@ def test_a_larger_k_than_the_draft_was_trained_for_is_said() -> None:
     choice = k_choice({"method": "eagle3"}, 3, ModelFacts("d", own_k=("speculative_tokens", 3)), None)
     assert choice.beyond_training(3) == ""
     assert "trained for 3 (speculative_tokens)" in choice.beyond_training(5)
+
+
+def test_made_up_acceptance_offers_as_many_positions_as_it_has_rates_for() -> None:
+    made_up = {
+        "method": "eagle3",
+        "rejection_sample_method": "synthetic",
+        "synthetic_acceptance_rates": [0.7, 0.5, 0.3],
+    }
+    assert k_choice(made_up, 3, None, None).candidates == (1, 2, 3)
+    assert "too few positions" in k_choice({**made_up, "synthetic_acceptance_rates": [0.7]}, 1, None, None).refusal
+
+
+def test_a_made_up_length_is_no_ground_for_a_k() -> None:
+    made_up = {"method": "eagle3", "rejection_sample_method": "synthetic", "synthetic_acceptance_length": 2.0}
+    assert "is the same for every K" in k_choice(made_up, 3, None, None).refusal

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # A speculating server that gains alone and loses in company, whatever its K; longer drafts are worth a little more.
-FALLING = {"specdec": {"tpot_ms_per_running": 16}, "jitter": 0.01}
+FALLING = {"specdec": {"tpot_ms_per_running": 16, "schedule_ratio": 0.6}, "jitter": 0.01}
 SWEEP = """
     import pytest
 
@@ -30,9 +30,16 @@ ONE_LOAD = SWEEP.replace("[1, 4]", "4")
 
 @pytest.fixture
 def start(pytester: pytest.Pytester, write_config: Callable[..., Path]) -> Callable[..., pytest.RunResult]:
-    def run(*options: str, gain: float = -4.5, test: str = SWEEP, name: str = "fake.json", **envelope: Any) -> Any:
+    def run(
+        *options: str,
+        gain: float = -4.5,
+        test: str = SWEEP,
+        name: str = "fake.json",
+        fake: Any = FALLING,
+        **envelope: Any,
+    ) -> Any:
         # Made-up times in a fake that does not follow schedules: what it shows is the order of things.
-        write_config(name, fake=FALLING, measure={"rounds": 2, "max_rounds": 2}, **envelope)
+        write_config(name, fake=fake, measure={"rounds": 4, "max_rounds": 4}, **envelope)
         pytester.makepyfile(test_it=test.format(gain=gain))
         return pytester.runpytest(f"--specdec-config={name}", "--specdec-dynamic", *options)
 
@@ -80,6 +87,14 @@ def test_a_config_whose_gate_is_missed_is_not_recommended(start: Callable[..., p
     result = start(gain=0.5)
     result.assert_outcomes(failed=2)
     result.stdout.fnmatch_lines(["not recommended: test_it.py::test_gate?fake-dynamic? is FAIL"])
+
+
+def test_a_schedule_that_costs_more_than_it_brings_is_not_recommended(start: Callable[..., pytest.RunResult]) -> None:
+    result = start(fake={**FALLING, "specdec": {"tpot_ms_per_running": 16, "schedule_ratio": 1.7}})
+    result.assert_outcomes(passed=2)
+    told = " ".join(" ".join(result.outlines).split())
+    assert "not recommended: K = 3 without a schedule takes less time per token, " in told
+    assert "recommended, its gate is ok" not in told
 
 
 def test_an_older_vllm_is_told_to_limit_the_load_or_lower_k(

@@ -55,3 +55,34 @@ def test_a_method_without_a_k_is_refused_before_any_server(
     assert result.ret == 1
     result.stdout.fnmatch_lines(["*could not be tuned: suffix decoding drafts as many tokens as it finds*"])
     assert not list(pytester.path.glob(".specdec/**/*.log"))
+
+
+def test_acceptance_that_is_made_up_is_a_ground_for_a_k_and_said_to_be_made_up(
+    pytester: pytest.Pytester, write_config: Callable[..., None], write_gate: Callable[..., None]
+) -> None:
+    made_up = {"rejection_sample_method": "synthetic", "synthetic_acceptance_rates": [0.7, 0.5, 0.3]}
+    write_config(
+        fake={"acceptance": 0.7},
+        speculative_config={"method": "ngram", "num_speculative_tokens": 3} | made_up,
+        measure={"rounds": 2, "max_rounds": 2, "allow": ["synthetic"]},
+    )
+    write_gate()
+    result = pytester.runpytest("--specdec-config=fake.json", "--specdec-tune")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["*acceptance is made up: what follows holds for a draft*", "*predicted AL*"])
+    advice = json.loads((pytester.path / ".specdec" / "fake" / "k-advice-1.json").read_text())
+    assert [row["k"] for row in advice["table"]] == [1, 2, 3]
+
+
+def test_a_made_up_length_is_refused_before_a_server_starts(
+    pytester: pytest.Pytester, write_config: Callable[..., None], write_gate: Callable[..., None]
+) -> None:
+    made_up = {"rejection_sample_method": "synthetic", "synthetic_acceptance_length": 2.0}
+    write_config(
+        speculative_config={"method": "ngram", "num_speculative_tokens": 3} | made_up, measure={"allow": ["synthetic"]}
+    )
+    write_gate()
+    result = pytester.runpytest("--specdec-config=fake.json", "--specdec-tune")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["*could not be tuned: synthetic_acceptance_length is the same for every K*"])
+    result.stdout.no_fnmatch_line("*starting the*")
