@@ -17,7 +17,7 @@ printf '{"model": "%s", "speculative_config": {"method": "ngram", "num_speculati
 # A draft as large as the target, and a cache that leaves room for one of them only.
 printf '{"model": "models/target-8b", "placement": "sequential", "speculative_config": {"method": "draft_model", "model": "models/target-8b",
  "num_speculative_tokens": 3, "rejection_sample_method": "synthetic", "synthetic_acceptance_length": 2.0},
- "serve": {"max_model_len": 2048, "load_format": "dummy", "enforce_eager": true, "kv_cache_memory_bytes": "108G"}, "measure": {"allow": ["synthetic"]}}' > "$work/large-draft.json"
+ "serve": {"max_model_len": 2048, "load_format": "dummy", "enforce_eager": true, "kv_cache_memory_bytes": "116G"}, "measure": {"allow": ["synthetic"]}}' > "$work/large-draft.json"
 taken() {
   coproc HOLDER { python3 -c "
 import torch

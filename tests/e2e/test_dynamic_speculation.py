@@ -18,6 +18,7 @@ import pytest
 from pytest_specdec.core import stream_validity
 from pytest_specdec.core.judge import estimate
 from pytest_specdec.core.schedule import KPoint, Schedule, derive_schedule
+from pytest_specdec.core.schedule_worth import better_fixed
 from tests.e2e.live_project import TOLERANCES
 
 if TYPE_CHECKING:
@@ -132,13 +133,17 @@ def test_what_was_measured_is_scheduled_and_where_one_k_is_best_everywhere_the_r
         assert f"SKIPPED [1] test_gates.py:5: no schedule: {found}" in outcome.said
 
 
-def test_the_schedule_is_gated_in_the_same_run_and_recommended_only_if_it_meets_its_gate(outcome: Outcome) -> None:
+def test_the_schedule_is_gated_in_the_same_run_and_recommended_only_if_it_meets_its_gate_and_no_k_does_better(
+    outcome: Outcome,
+) -> None:
     judged = {gate.config_id: gate.judgement for gate in outcome.finished.document.gates}
     assert list(judged) == [*CONFIGS, *(["long-dynamic"] if len(outcome.schedule) > 1 else [])]
     assert set(judged.values()) <= {"ok", "FAIL", "unsure"}
     assert outcome.finished.exit_code == (0 if set(judged.values()) == {"ok"} else 1), outcome.finished.output
+    fixed = [outcome.comparison(name, load) for name in CONFIGS for load in LOADS]
+    gated = [outcome.comparison("long-dynamic", load) for load in LOADS] if "long-dynamic" in judged else []
     recommended = "recommended, its gate is ok: use configs/long-dynamic.json" in outcome.said
-    assert recommended == (judged.get("long-dynamic") == "ok")
+    assert recommended == (judged.get("long-dynamic") == "ok" and not better_fixed(gated, fixed))
 
 
 def test_vllm_reads_the_schedule_as_a_k_for_every_batch_size_up_to_the_highest_load(written: Outcome) -> None:
