@@ -1,6 +1,6 @@
 """How long until it is known whether speculation pays: one gate, or vLLM's own tools one after the other.
 
-The gate is one pytest run that sweeps two request rates. The manual procedure is what the field does: vLLM's offline engine for the acceptance
+The gate is one pytest run over two request rates. The manual procedure is what the field does: vLLM's offline engine for the acceptance
 length, then ``vllm bench serve`` at both rates on a plain server, and again on a speculating one. It goes on with the speculating server until the
 interval of the TPOT gain is as narrow at both rates as the gate's, or until so many passes were made as are allowed. Both get the same prompts,
 greedy, with the same flags of the server, and nothing else should run beside them.
@@ -49,9 +49,12 @@ ROOT = Path(__file__).resolve().parents[1]
 GATE = """
 import pytest
 
-@pytest.mark.spec_load(workload={workload!r}, request_rate={rates}, num_requests={requests}, max_tokens={tokens}, rounds={rounds}, max_rounds={rounds})
+RATES = [pytest.param(rate, marks=pytest.mark.spec_load(request_rate=rate)) for rate in {rates}]
+
+@pytest.mark.parametrize("rate", RATES)
+@pytest.mark.spec_load(workload={workload!r}, num_requests={requests}, max_tokens={tokens}, rounds={rounds}, max_rounds={rounds})
 @pytest.mark.spec_slo(tpot_gain={gain}, min_acceptance_length={length})
-def test_speculation_pays(spec_comparison):
+def test_speculation_pays(spec_comparison, rate):
     pass
 """
 
@@ -156,9 +159,9 @@ def by_gate(options: argparse.Namespace, folder: Path) -> Answer:
     if done.returncode not in (0, 1) or not (folder / "out" / "results.json").exists():
         raise SystemExit(f"the gate ended with {done.returncode}:\n{done.stdout[-4000:]}{done.stderr[-2000:]}")
     document = read_result(folder / "out" / "results.json")
-    (gate,) = document.gates
-    if gate.outcome == "error":
-        raise SystemExit(f"the gate could not be measured: {gate.message}")
+    for gate in document.gates:
+        if gate.outcome == "error":
+            raise SystemExit(f"the gate could not be measured: {gate.message}")
     gains = {}
     lengths = []
     from pytest_specdec.core.judge import Figures
@@ -171,7 +174,13 @@ def by_gate(options: argparse.Namespace, folder: Path) -> Answer:
             raise SystemExit(f"no TPOT gain at {comparison.load.at}: {why}")
         gains[comparison.load.request_rate] = (gain.value, gain.low, gain.high)
         lengths.append(length.value if length else math.nan)
-    return Answer(wall_s, statistics.fmean(lengths), gains, {"everything": wall_s})
+    one, *_ = document.comparisons.values()
+    steps = {
+        "start of both servers": max(server.startup_s for server in one.servers),
+        "warm-up": sum(comparison.warmup_s for comparison in document.comparisons.values()),
+        "rounds": sum(comparison.time.rounds_s for comparison in document.comparisons.values() if comparison.time),
+    }
+    return Answer(wall_s, statistics.fmean(lengths), gains, steps)
 
 
 def path() -> str:
