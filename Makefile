@@ -11,10 +11,12 @@ QUICKSTART := --specdec-config=example_suites/quickstart/ngram.json --specdec-co
 # Fake servers keep time there, and two at once on two cores would make each other late. Tests of the plugin wait most of the time: four at once keep two cores busy.
 SERIAL := tests/serving tests/testing
 RAY := tests/plugin/test_ray_example.py
+# Minutes of real vLLM that `make test` has no time for on a slow machine: to be run before tuning is changed.
+LONG := tests/e2e/test_tuning.py
 # Nothing here may ask a hub: what is needed lies in the repository or in a package.
 export HF_HUB_OFFLINE := 1
 
-.PHONY: demo demo-failing test lint test-fast test-e2e test-ray test-versions venv model lock clean
+.PHONY: demo demo-failing test lint test-fast test-e2e test-long test-ray test-versions venv model lock clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.plugin model
@@ -37,7 +39,10 @@ test-fast: lint
 	$(BIN)/python -m pytest $(SERIAL)
 
 test-e2e: $(VENV)/.suffix model
-	$(BIN)/python -m pytest tests/e2e
+	$(BIN)/python -m pytest tests/e2e $(LONG:%=--ignore=%)
+
+test-long: $(VENV)/.suffix model
+	$(BIN)/python -m pytest $(LONG)
 
 # A gate whose servers run on a local Ray; it takes about half a minute.
 test-ray: $(VENV)/.ray
