@@ -11,8 +11,8 @@ QUICKSTART := --specdec-config=example_suites/quickstart/ngram.json --specdec-co
 # Fake servers keep time there, and two at once on two cores would make each other late. Tests of the plugin wait most of the time: four at once keep two cores busy.
 SERIAL := tests/serving tests/testing
 RAY := tests/plugin/test_ray_example.py
-# Minutes of real vLLM that `make test` has no time for on a slow machine: to be run before tuning or schedules are changed.
-LONG := tests/e2e/test_tuning.py tests/e2e/test_dynamic_speculation.py
+# Minutes of real vLLM that `make test` has no time for on a slow machine: to be run before schedules are changed.
+LONG := tests/e2e/test_dynamic_speculation.py
 # Nothing here may ask a hub: what is needed lies in the repository or in a package.
 export HF_HUB_OFFLINE := 1
 

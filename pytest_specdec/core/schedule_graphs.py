@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_specdec.core.server_flags import options_in, value_of, words_of
+from pytest_specdec.core.server_flags import options_in, words_of
 from pytest_specdec.core.vllm_versions import at_least
 
 if TYPE_CHECKING:
@@ -48,9 +48,7 @@ def cannot_capture(
 
 
 def _chooses_graphs(flags: Sequence[str]) -> bool:
-    compilation = value_of(flags, "compilation-config") or value_of(flags, "cc") or ""
-    stated = "enforce-eager" in options_in(flags) or "cudagraph_mode" in compilation
-    return stated or any("cudagraph_mode" in word.replace("-", "_") for word in flags)
+    return "enforce-eager" in options_in(flags) or any("cudagraph_mode" in word.replace("-", "_") for word in flags)
 
 
 def in_pieces(serve_specdec: Any) -> dict[str, Any] | list[str]:

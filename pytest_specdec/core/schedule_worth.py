@@ -9,38 +9,38 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_specdec.core.advice import with_interval
-from pytest_specdec.core.duel import duel
-from pytest_specdec.core.errors import CannotMeasure
+from pytest_specdec.core.ranking import rankings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
+    from pytest_specdec.core.duel import Duel
     from pytest_specdec.core.samples import Comparison
 
 
-def better_fixed(scheduled: Iterable[Comparison], fixed: Iterable[Comparison]) -> str:
-    """Which single K is faster at some load beyond doubt, and slower at none, in words; empty where there is none.
+def better_fixed(scheduled: Sequence[Comparison], fixed: Sequence[Comparison]) -> str:
+    """Which single K is faster under some load beyond doubt, and slower under none, in words; empty where there is none.
 
     Args:
-        scheduled: The config with the schedule, one comparison for each load.
-        fixed: Those without, likewise, in any order.
+        scheduled: What was measured of the config with the schedule.
+        fixed: What was measured of those without; only what had the same requests, load and baseline is compared.
     """
-    by_load = {one.load.concurrency: one for one in scheduled}
-    of_config: dict[str, list[Comparison]] = {}
-    for one in fixed:
-        if one.load.concurrency in by_load:
-            of_config.setdefault(one.config_id, []).append(one)
-    pairs = sum(map(len, of_config.values()))
-    better: list[tuple[float, str]] = []
-    for config_id, points in of_config.items():
-        try:
-            duels = {one.load.at: duel(one, by_load[one.load.concurrency], pairs=pairs) for one in points}
-        except CannotMeasure:
-            continue
-        proven = {at: found for at, found in duels.items() if found.told_apart}
-        if proven and all(found.ahead == config_id for found in proven.values()):
-            each = ", ".join(f"{with_interval(found.less_time, 'fraction')} at {at}" for at, found in proven.items())
-            k = points[0].num_speculative_tokens
-            text = f"K = {k} without a schedule takes less time per token, {each}, and more at no load"
-            better.append((sum(found.less_time.value for found in proven.values()), text))
-    return max(better, default=(0.0, ""))[1]
+    with_schedule = {one.config_id for one in scheduled}
+    ks = {one.config_id: one.num_speculative_tokens for one in fixed}
+    proven: dict[str, list[tuple[str, Duel]]] = {config_id: [] for config_id in ks}
+    for ranking in rankings([*scheduled, *fixed]):
+        where = f"on {ranking.workload} at {ranking.load.at}"
+        for config_id in ks:
+            for duel in (ranking.duel(config_id, other) for other in with_schedule):
+                if duel is not None and duel.told_apart:
+                    proven[config_id].append((where, duel))
+    better = [
+        (sum(duel.less_time.value for _, duel in duels), config_id)
+        for config_id, duels in proven.items()
+        if duels and all(duel.ahead == config_id for _, duel in duels)
+    ]
+    if not better:
+        return ""
+    _, best = max(better)
+    each = ", ".join(f"{with_interval(duel.less_time, 'fraction')} {where}" for where, duel in proven[best])
+    return f"K = {ks[best]} without a schedule takes less time per token, {each}, and more nowhere"

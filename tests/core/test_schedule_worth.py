@@ -32,12 +32,24 @@ def at(config_id: str, k: int, **tpot_ms: float) -> list[Comparison]:
 def test_a_k_that_is_faster_at_one_load_and_slower_at_none_is_better() -> None:
     text = better_fixed(at("dynamic", 3, low=9, high=9), [*at("k1", 1, low=8, high=9), *at("k3", 3, low=5, high=9)])
     assert text.startswith("K = 3 without a schedule takes less time per token, 44.")
-    assert text.endswith("at concurrency 1, and more at no load")
+    assert text.endswith("on chat at concurrency 1, and more nowhere")
 
 
 def test_a_schedule_that_follows_the_best_k_of_each_load_is_beaten_by_none() -> None:
     fixed = [*at("k1", 1, low=8, high=9), *at("k3", 3, low=5, high=14)]
     assert better_fixed(at("dynamic", 3, low=5, high=9), fixed) == ""
+
+
+def test_only_the_same_requests_are_compared() -> None:
+    other = [
+        replace(one, workload=replace(one.workload, name="code", sha256="0" * 64)) for one in at("k3", 3, low=5, high=5)
+    ]
+    assert better_fixed(at("dynamic", 3, low=9, high=9), other) == ""
+
+
+def test_rounds_that_were_given_up_prove_nothing() -> None:
+    given_up = [replace(one, extra={"refused": "the client was late"}) for one in at("k3", 3, low=5, high=5)]
+    assert better_fixed(at("dynamic", 3, low=9, high=9), given_up) == ""
 
 
 def test_a_k_that_loses_elsewhere_is_a_matter_of_taste() -> None:
