@@ -22,7 +22,7 @@ export HF_HUB_OFFLINE := 1
 demo: $(VENV)/.plugin model
 	$(BIN)/python -m pytest $(QUICKSTART) example_suites/quickstart
 
-# Ends with exit code 1, as it should: ngram drafts little in chat, and its gate says so.
+# Ends with exit code 1, which make turns into 2, as it should: ngram drafts little in chat, and its gate says so.
 demo-failing: $(VENV)/.plugin model
 	$(BIN)/python -m pytest --specdec-config=example_suites/quickstart/ngram.json example_suites/failing
 
