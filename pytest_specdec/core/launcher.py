@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+SERVER_MODULE = "vllm.entrypoints.openai.api_server"
+"""Starts one server, whichever distribution of vLLM it comes from."""
 _CONTAINER_PROGRAMS = {"docker", "podman", "nerdctl"}
 _CONTAINER_STARTS = {"run", "exec", "start"}
 

@@ -12,11 +12,19 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from pytest_specdec.core import launcher
-from pytest_specdec.core.server_flags import PER_REQUEST, flag_of, option_of, speculates, value_of, words_of
+from pytest_specdec.core.server_flags import (
+    API_SERVERS,
+    PER_REQUEST,
+    flag_of,
+    option_of,
+    speculates,
+    value_of,
+    words_of,
+)
 from pytest_specdec.core.spec_fields import V0_KEYS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from pytest_specdec.core.places import KeyPath
 
@@ -172,17 +180,30 @@ def command_problems(data: Mapping[str, Any]) -> Iterator[Problem]:
     if command is None:
         return
     inner = {part for word in command for part in (word, *word.split())}
-    for word in sorted(inner):
-        option = option_of(word)
+    yield from _word_problems(inner)
+    if model := launcher.model_inside(command):
+        yield Problem(("command",), f"names a model, {model}: the plugin adds it", "Let the command end in `serve`.")
+    if launcher.SERVER_MODULE in inner:
+        yield from _ignored_servers(data)
+    if launcher.starts_container(command):
+        yield from _container_problems(command, data)
+
+
+def _word_problems(words: Collection[str]) -> Iterator[Problem]:
+    for word in sorted(words):
         fault = spoils(word, both=True)
-        if fault is None and option in ("model", "port", "served-model-name", "uds"):
+        if fault is None and option_of(word) in ("model", "port", "served-model-name", "uds"):
             fault = _chosen(word)
         if fault:
             yield Problem(("command",), f"{word.split('=')[0]} {fault[0]}", fault[1])
-    if model := launcher.model_inside(command):
-        yield Problem(("command",), f"names a model, {model}: the plugin adds it", "Let the command end in `serve`.")
-    if launcher.starts_container(command):
-        yield from _container_problems(command, data)
+
+
+def _ignored_servers(data: Mapping[str, Any]) -> Iterator[Problem]:
+    for key in ("serve", "serve_specdec"):
+        given = words_of(data[key]) if isinstance(data.get(key), dict | list) else ()
+        if value_of([word for word in given if isinstance(word, str)], API_SERVERS) not in (None, "1"):
+            what = f"--{API_SERVERS} is ignored by {launcher.SERVER_MODULE}, which starts one API server"
+            yield Problem((key,), what, "Let `command` be [vllm, serve].", "warning")
 
 
 def _container_problems(command: tuple[str, ...], data: Mapping[str, Any]) -> Iterator[Problem]:

@@ -15,10 +15,13 @@ if TYPE_CHECKING:
 
 PER_REQUEST = "per-request-spec-decode-metrics"
 """With it each answer carries its own acceptance; only a server that speculates takes it."""
+API_SERVERS = "api-server-count"
+"""How many processes answer HTTP; only ``vllm serve`` knows it, the module that it replaced parses and ignores it."""
 SINCE = {PER_REQUEST: "0.29.0"}
 """Options that older releases of those supported refuse, and the release that brought them."""
 _SHORT = {
     "ac": "attention-config",
+    "asc": API_SERVERS,
     "cc": "compilation-config",
     "dcp": "decode-context-parallel-size",
     "dp": "data-parallel-size",

@@ -7,6 +7,7 @@ What the plugin sets without being asked is listed under ``changes``.
 from __future__ import annotations
 
 import hashlib
+import importlib.metadata
 import importlib.util
 import os
 import shutil
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_specdec.core import launcher, model_paths
 from pytest_specdec.core.errors import LaunchError
 from pytest_specdec.core.masking import masked_argv, masked_env
-from pytest_specdec.core.server_flags import compact_json, grouped, option_of, options_in, words_of
+from pytest_specdec.core.server_flags import API_SERVERS, compact_json, grouped, option_of, options_in, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["LaunchPlan", "baseline_key", "command_of", "has_flag", "masked_argv", "masked_env", "plan_launch"]
 
 HOST = "127.0.0.1"
-SERVER_MODULE = "vllm.entrypoints.openai.api_server"
+_CLI_MODULE = "vllm.entrypoints.cli.main"
+"""What the ``vllm`` script runs."""
 UNSET = ("VLLM_PORT", "PROMETHEUS_MULTIPROC_DIR", "VLLM_API_KEY")
 """Two servers that inherit one of these collide: in their internal ports, or in their counters."""
 _LOOPBACK = (HOST, "localhost")
@@ -115,9 +117,11 @@ def command_of(config: SpecConfig) -> tuple[str, ...]:
     """The words that start vLLM, without model and flags.
 
     Raises:
-        LaunchError: The config names none, and vLLM is not installed in this interpreter.
+        LaunchError: The config names none, and vLLM is not installed in this interpreter, or not as the config wants it.
     """
-    return config.command or _default_command()
+    if config.command is not None:
+        return config.command
+    return _several_servers(config) if has_flag(config, f"--{API_SERVERS}") else _default_command()
 
 
 def has_flag(config: SpecConfig, flag: str, *, arm: Arm | None = None) -> bool:
@@ -168,10 +172,24 @@ def _default_command() -> tuple[str, ...]:
             where=sys.executable,
             remedy="pip install 'pytest-specdec[vllm]', or name where it is: `command` in the config, such as [/opt/vllm/bin/vllm, serve].",
         )
-    if package.joinpath(*SERVER_MODULE.split(".")[1:]).with_suffix(".py").is_file():
-        return (sys.executable, "-m", SERVER_MODULE)
+    if package.joinpath(*launcher.SERVER_MODULE.split(".")[1:]).with_suffix(".py").is_file():
+        return (sys.executable, "-m", launcher.SERVER_MODULE)
     beside = shutil.which("vllm", path=str(Path(sys.executable).parent))
     return (beside or "vllm", "serve")
+
+
+def _several_servers(config: SpecConfig) -> tuple[str, ...]:
+    """``vllm serve``, which asks for its own version as the distribution ``vllm`` before anything else."""
+    _default_command()
+    try:
+        importlib.metadata.version("vllm")
+    except importlib.metadata.PackageNotFoundError:
+        raise LaunchError(
+            "api_server_count needs `vllm serve`, which does not start here: the vLLM that is installed is not the distribution named vllm",
+            where=config.where("serve.api_server_count"),
+            remedy="Leave api_server_count out, or name a command that knows it, such as [/opt/vllm/bin/vllm, serve].",
+        ) from None
+    return (sys.executable, "-m", _CLI_MODULE, "serve")
 
 
 def _vllm_package() -> Path | None:

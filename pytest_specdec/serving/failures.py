@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_specdec.core.masked_text import masked_text
-from pytest_specdec.serving.log_errors import API_SERVER, LoggedError, logged_errors, take_apart
+from pytest_specdec.serving.log_errors import LoggedError, logged_errors, take_apart
 from pytest_specdec.serving.log_tables import CauseEntry, Circumstances, causes
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def quote(lines: Sequence[str], count: int = 20, secrets: Sequence[str] = ()) ->
 
 def _by_weight(errors: Sequence[LoggedError]) -> list[LoggedError]:
     telling = [error for error in errors if not _WRAPPERS.search(error.said)]
-    distinct = dict.fromkeys(sorted(telling, key=lambda error: error.process == API_SERVER))
+    distinct = dict.fromkeys(sorted(telling, key=lambda error: error.passed_on))
     return list(distinct)[:_ERRORS_AT_MOST]
 
 

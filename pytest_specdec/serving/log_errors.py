@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 API_SERVER = "APIServer"
+_FRONT = re.compile(r"(?i:APIServer)(?:_\d{1,4})?|MainProcess")
+"""Of several API servers each has a number, and the process that started them a name of its own."""
 _LINE_AT_MOST = 2_000
 """Characters of a line that are read: an error that lists all architectures is longer and says no more."""
 _BODY_LINES = 8
@@ -54,6 +56,11 @@ class LoggedError:
     """Its line as a person wants to read it; of a validation error, the field and what is wrong with it."""
     body: str
     """All of its lines, and a last one with the functions it came through: ``in load_model, load_weights``."""
+
+    @property
+    def passed_on(self) -> bool:
+        """From a process in front of the engine, which mostly repeats what ended that."""
+        return _FRONT.fullmatch(self.process) is not None
 
 
 def take_apart(line: str) -> LogLine:

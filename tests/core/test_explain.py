@@ -51,6 +51,15 @@ def test_made_up_acceptance_explains_nothing_and_a_costly_step_does() -> None:
     assert "accepted" not in explained(never)
 
 
+def test_a_gain_that_is_only_not_proven_is_not_blamed_on_the_step() -> None:
+    enough = build_comparison(acceptance=(0.9, 0.8, 0.7), tpot_spec_ms=6)  # step ratio 2.0, a gain of 40 %
+    verdicts = judge(enough, REGISTRY["tpot_gain"].parse(0.3))
+    unsure = [replace(verdict, outcome="unsure") for verdict in verdicts]
+    assert not any("plain steps" in line for line in explain(enough, unsure))
+    missed = judge(enough, REGISTRY["tpot_gain"].parse(0.5))
+    assert any("a gain of 50% needs" in line for line in explain(enough, missed))
+
+
 def test_a_schedule_explains_steps_without_a_draft_and_nothing_else() -> None:
     def scheduled(**built: Any) -> str:
         return explained(replace(build_comparison(**built), extra={"schedule": "[[1, 4, 3], [5, 64, 0]]"}))

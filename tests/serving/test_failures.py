@@ -74,6 +74,15 @@ def test_a_dotted_error_of_a_worker_is_found() -> None:
     assert what(lines) == "torch.OutOfMemoryError: CUDA out of memory. Tried ..."
 
 
+def test_of_several_api_servers_and_what_started_them_none_comes_before_the_engine() -> None:
+    lines = [
+        "(ApiServer_0 pid=5) RuntimeError: passed on",
+        "(MainProcess pid=4) RuntimeError: passed on further",
+        "(EngineCore pid=7) QueerError: the cause",
+    ]
+    assert what(lines) == "QueerError: the cause"
+
+
 def test_an_error_without_a_text_is_told_with_its_line_of_code() -> None:
     lines = [
         "(EngineCore pid=7) Traceback (most recent call last):",
