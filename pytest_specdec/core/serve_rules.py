@@ -200,7 +200,7 @@ def _word_problems(words: Collection[str]) -> Iterator[Problem]:
 
 def _ignored_servers(data: Mapping[str, Any]) -> Iterator[Problem]:
     for key in ("serve", "serve_specdec"):
-        given = words_of(data[key]) if isinstance(data.get(key), dict | list) else ()
+        given: Sequence[Any] = words_of(data[key]) if isinstance(data.get(key), dict | list) else ()
         if value_of([word for word in given if isinstance(word, str)], API_SERVERS) not in (None, "1"):
             what = f"--{API_SERVERS} is ignored by {launcher.SERVER_MODULE}, which starts one API server"
             yield Problem((key,), what, "Let `command` be [vllm, serve].", "warning")
