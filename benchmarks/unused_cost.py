@@ -115,10 +115,17 @@ def measure(
     return walls, cpus
 
 
+def environment() -> dict[str, str]:
+    """With bytecode kept, as users have it: pip compiles what it installs, and pytest keeps what it has rewritten."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
 def run_once(folder: Path, words: list[str]) -> tuple[float, float]:
     """Wall and CPU seconds of one start; nothing is collected, so pytest exits with 5."""
     started_s = time.perf_counter()
-    process = subprocess.Popen([sys.executable, "-m", "pytest", *words], cwd=folder, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pytest", *words], cwd=folder, env=environment(), stdout=subprocess.DEVNULL
+    )
     _, status, usage = os.wait4(process.pid, 0)
     wall_s = time.perf_counter() - started_s
     process.returncode = os.waitstatus_to_exitcode(status)

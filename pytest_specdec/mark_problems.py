@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_specdec.core.errors import MarkError, SpecDecError
 from pytest_specdec.core.load_spec import load_problems
-from pytest_specdec.core.objectives import REGISTRY
+from pytest_specdec.core.objectives import REGISTRY, unknown
 from pytest_specdec.core.suggest import did_you_mean
 from pytest_specdec.core.sweep import check_requirement, loads_of
 from pytest_specdec.core.workload_mix import mix_parts
@@ -61,21 +61,12 @@ def _slo_problems(mark: pytest.Mark) -> Iterator[str]:
         yield "no objective given; name at least one, such as tpot_gain=0.3"
     for name in names:
         if name not in REGISTRY:
-            suggestion = did_you_mean(name, [*REGISTRY, "configs"])
-            yield f"unknown objective {name!r}" + (
-                f", did you mean {suggestion!r}?" if suggestion else f"; known: {_known()}"
-            )
+            yield unknown(name, others=["configs"])
         elif mark.kwargs[name] is not None:
             try:
                 REGISTRY[name].parse(mark.kwargs[name])
             except MarkError as error:
                 yield str(error)
-
-
-def _known() -> str:
-    """All names, the family of latencies in short."""
-    others = [name for name in REGISTRY if not name.endswith("_ms")]
-    return f"{', '.join(others)}, {{ttft,tpot,itl,e2el,chunk_gap}}_{{mean,p50,p90,p95,p99}}_ms"
 
 
 def _load_problems(mark: pytest.Mark) -> Iterator[str]:

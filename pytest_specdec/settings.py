@@ -119,6 +119,8 @@ def _refuse_what_would_be_left_out(config: pytest.Config, configs: Sequence[Path
     first, *others = [_spelt(name) for name in PURPOSES if config.getoption(name)] or [""]
     if others:
         raise pytest.UsageError(f"{first} and {others[0]} are runs of their own: give one of them")
+    if config.getoption("specdec_replace") and not config.getoption("specdec_dynamic"):
+        raise pytest.UsageError("--specdec-replace lets --specdec-dynamic replace a config, and that is not given")
 
 
 def _spelt(name: str) -> str:

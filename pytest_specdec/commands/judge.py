@@ -146,7 +146,7 @@ def requirements_from(given: Sequence[str]) -> tuple[Requirement, ...]:
     Raises:
         MarkError: A name or value means nothing.
     """
-    from pytest_specdec.core.objectives import REGISTRY
+    from pytest_specdec.core.objectives import REGISTRY, unknown
 
     found: dict[str, tuple[Requirement, ...]] = {}
     for text in given:
@@ -154,8 +154,7 @@ def requirements_from(given: Sequence[str]) -> tuple[Requirement, ...]:
         if not sign:
             raise MarkError(f"--slo {text}: must be NAME=VALUE", remedy="Such as --slo tpot_gain=0.3.")
         if name not in REGISTRY:
-            near = did_you_mean(name, REGISTRY)
-            raise MarkError(f"--slo: unknown objective {name!r}" + (f", did you mean {near!r}?" if near else ""))
+            raise MarkError(f"--slo: {unknown(name)}")
         try:
             found[name] = REGISTRY[name].parse(_value(value))
         except MarkError as error:

@@ -11,9 +11,8 @@ from pytest_specdec.core.class_floors import for_classes
 from pytest_specdec.core.class_sums import classes_of
 from pytest_specdec.core.errors import CannotMeasure, MarkError, SpecDecError
 from pytest_specdec.core.evidence import Evidence
-from pytest_specdec.core.objectives import REGISTRY
+from pytest_specdec.core.objectives import REGISTRY, unknown
 from pytest_specdec.core.saved import for_quantities
-from pytest_specdec.core.suggest import did_you_mean
 from pytest_specdec.core.validity import check_comparison
 from pytest_specdec.core.verdict import Requirement, Verdict
 
@@ -83,8 +82,7 @@ def estimate(comparison: Comparison, objective: str, value: object = None) -> Es
         MarkError: There is no such objective, or it needs a ``value``.
     """
     if objective not in REGISTRY:
-        suggestion = did_you_mean(objective, REGISTRY)
-        raise MarkError(f"unknown objective {objective!r}" + (f", did you mean {suggestion!r}?" if suggestion else ""))
+        raise MarkError(unknown(objective))
     requirement = Requirement(objective, math.nan) if value is None else REGISTRY[objective].parse(value)[0]
     if value is None and REGISTRY[objective].takes_mapping:
         such_as = "{'code': 2.0}" if REGISTRY[objective].per_class else "{0: 0.7}"

@@ -12,9 +12,10 @@ from pytest_specdec.core import slo_values
 from pytest_specdec.core.errors import CannotMeasure
 from pytest_specdec.core.objective import Objective
 from pytest_specdec.core.output_rules import check_greedy
+from pytest_specdec.core.suggest import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pytest_specdec.core.load_spec import LoadSpec
 
@@ -335,3 +336,16 @@ def remove(names: Iterable[str]) -> None:
     """Those that were added."""
     for name in names:
         del _OBJECTIVES[name]
+
+
+def unknown(name: str, *, others: Sequence[str] = ()) -> str:
+    """What to say of a name that no objective has.
+
+    Args:
+        name: As it was given.
+        others: Names beside those of objectives that can stand there.
+    """
+    if near := did_you_mean(name, [*REGISTRY, *others]):
+        return f"unknown objective {name!r}, did you mean {near!r}?"
+    known = [one for one in REGISTRY if not one.endswith("_ms")]
+    return f"unknown objective {name!r}; known: {', '.join(known)}, {{ttft,tpot,itl,e2el,chunk_gap}}_{{mean,p50,p90,p95,p99}}_ms"

@@ -82,7 +82,7 @@ def _what_delays(client: ClientHealth) -> str:
     return (
         f"The load generator was in time ({1000 * client.p99_loop_lag_s:.1f} ms late at the 99th percentile, "
         f"{client.cpu_share:.0%} of a core), so the stream is late before it: vLLM's API server cannot keep up "
-        "(more processes: --api-server-count), or a proxy bundles it."
+        "(more processes: api_server_count in `serve`), or a proxy bundles it."
     )
 
 

@@ -99,13 +99,16 @@ def _remove_abandoned(path: Path) -> None:
 
 
 def read_result(path: str | Path) -> ResultDocument:
-    """Read a result file.
+    """Read a result file, or the ``results.json`` of a result folder.
 
     Raises:
         ResultFileError: Missing, unreadable, damaged, or of a newer schema than this version reads.
     """
+    path = Path(path)
+    if path.is_dir():
+        path /= "results.json"
     try:
-        content = Path(path).read_bytes()
+        content = path.read_bytes()
     except OSError as error:
         raise ResultFileError(
             f"cannot be read: {error.strerror or error}",

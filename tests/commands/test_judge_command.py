@@ -96,6 +96,7 @@ def test_config_chooses(capsys: pytest.CaptureFixture[str]) -> None:
     [
         ("tpot_gain", "must be NAME=VALUE"),
         ("tpot_gian=0.3", "unknown objective 'tpot_gian', did you mean 'tpot_gain'?"),
+        ("nonsense=1", "unknown objective 'nonsense'; known: tpot_gain, ttft_gain, "),
         ("tpot_gain=30", "did you mean 0.3?"),
         ("tpot_gain=much", "needs a number, not a string"),
         ("tpot_gain=NaN", "needs a finite number"),

@@ -69,8 +69,9 @@ def test_json_has_the_figures_without_the_samples(data: dict[str, Any]) -> None:
 def test_session_without_gates_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     saved = json.loads(SAVED.read_text(encoding="utf-8")) | {"gates": [], "comparisons": {}}
     (tmp_path / "results.json").write_text(json.dumps(saved), encoding="utf-8")
-    assert main(["show", str(tmp_path / "results.json")]) == 0
-    assert capsys.readouterr().out == "no gate was judged\n"
+    for named in (tmp_path / "results.json", tmp_path):
+        assert main(["show", str(named)]) == 0
+        assert capsys.readouterr().out == "no gate was judged\n"
 
 
 def test_result_folder_of_the_last_run_is_the_default(

@@ -112,3 +112,6 @@ def test_two_purposes_are_refused(
     result = pytester.runpytest("--specdec-config=fake.json", "--specdec-tune", "--specdec-plan")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*--specdec-plan and --specdec-tune are runs of their own: give one of them"])
+    result = pytester.runpytest("--specdec-config=fake.json", "--specdec-replace")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--specdec-replace lets --specdec-dynamic replace a config, and that is not given"])
