@@ -184,7 +184,7 @@ def command_problems(data: Mapping[str, Any]) -> Iterator[Problem]:
     if model := launcher.model_inside(command):
         yield Problem(("command",), f"names a model, {model}: the plugin adds it", "Let the command end in `serve`.")
     if launcher.SERVER_MODULE in inner:
-        yield from _ignored_servers(data)
+        yield from _ignored_servers({**data, "command": list(command)})
     if launcher.starts_container(command):
         yield from _container_problems(command, data)
 
@@ -199,7 +199,7 @@ def _word_problems(words: Collection[str]) -> Iterator[Problem]:
 
 
 def _ignored_servers(data: Mapping[str, Any]) -> Iterator[Problem]:
-    for key in ("serve", "serve_specdec"):
+    for key in ("command", "serve", "serve_specdec"):
         given: Sequence[Any] = words_of(data[key]) if isinstance(data.get(key), dict | list) else ()
         if value_of([word for word in given if isinstance(word, str)], API_SERVERS) not in (None, "1"):
             what = f"--{API_SERVERS} is ignored by {launcher.SERVER_MODULE}, which starts one API server"

@@ -28,7 +28,16 @@ if TYPE_CHECKING:
     from pytest_specdec.core.config import SpecConfig
     from pytest_specdec.core.samples import Arm
 
-__all__ = ["LaunchPlan", "baseline_key", "command_of", "has_flag", "masked_argv", "masked_env", "plan_launch"]
+__all__ = [
+    "LaunchPlan",
+    "baseline_key",
+    "command_of",
+    "has_flag",
+    "masked_argv",
+    "masked_env",
+    "no_serve",
+    "plan_launch",
+]
 
 HOST = "127.0.0.1"
 _CLI_MODULE = "vllm.entrypoints.cli.main"
@@ -121,7 +130,30 @@ def command_of(config: SpecConfig) -> tuple[str, ...]:
     """
     if config.command is not None:
         return config.command
-    return _several_servers(config) if has_flag(config, f"--{API_SERVERS}") else _default_command()
+    command = _default_command()
+    if not has_flag(config, f"--{API_SERVERS}"):
+        return command
+    if fault := no_serve(config):
+        raise LaunchError(fault[0], where=config.where("serve"), remedy=fault[1])
+    return (sys.executable, "-m", _CLI_MODULE, "serve")
+
+
+def no_serve(config: SpecConfig) -> tuple[str, str] | None:
+    """Why a config cannot have the API servers that it asks for, and what to do; None where it can, or asks for none.
+
+    ``vllm serve`` asks for its own version, as the distribution ``vllm``, before anything else.
+    """
+    if config.command is not None or not has_flag(config, f"--{API_SERVERS}") or _vllm_package() is None:
+        return None
+    try:
+        importlib.metadata.version("vllm")
+    except importlib.metadata.PackageNotFoundError:
+        what = "needs `vllm serve`, which does not start here: the vLLM that is installed is not the distribution named vllm"
+        return (
+            f"api_server_count {what}",
+            "Leave it out, or name a command that knows it, such as [/opt/vllm/bin/vllm, serve].",
+        )
+    return None
 
 
 def has_flag(config: SpecConfig, flag: str, *, arm: Arm | None = None) -> bool:
@@ -176,20 +208,6 @@ def _default_command() -> tuple[str, ...]:
         return (sys.executable, "-m", launcher.SERVER_MODULE)
     beside = shutil.which("vllm", path=str(Path(sys.executable).parent))
     return (beside or "vllm", "serve")
-
-
-def _several_servers(config: SpecConfig) -> tuple[str, ...]:
-    """``vllm serve``, which asks for its own version as the distribution ``vllm`` before anything else."""
-    _default_command()
-    try:
-        importlib.metadata.version("vllm")
-    except importlib.metadata.PackageNotFoundError:
-        raise LaunchError(
-            "api_server_count needs `vllm serve`, which does not start here: the vLLM that is installed is not the distribution named vllm",
-            where=config.where("serve.api_server_count"),
-            remedy="Leave api_server_count out, or name a command that knows it, such as [/opt/vllm/bin/vllm, serve].",
-        ) from None
-    return (sys.executable, "-m", _CLI_MODULE, "serve")
 
 
 def _vllm_package() -> Path | None:

@@ -22,7 +22,7 @@ from pytest_specdec.core.serve_rules import Problem
 from pytest_specdec.core.server_flags import SINCE, compact_json, options_in, words_of
 from pytest_specdec.core.spec_check import new_problems, speculative_problems
 from pytest_specdec.core.vllm_versions import ANY, EVERY, NEWEST, OLDEST, Versions, exactly
-from pytest_specdec.serving.command import UNSET, command_of
+from pytest_specdec.serving.command import UNSET, command_of, no_serve
 from pytest_specdec.serving.installed_flags import unknown_flags
 from pytest_specdec.serving.installed_keys import refused_keys
 from pytest_specdec.serving.model_files import damaged_weights, loads_files, missing_weights
@@ -58,6 +58,8 @@ def _unreachable(config: SpecConfig, inherited: Mapping[str, str]) -> Iterator[P
         if shutil.which(str(config.folder / program) if "/" in program else program) is None:
             where = "there is no such program" if "/" in program else "is not on the PATH"
             yield Problem(("command",), f'"{program}": {where}', "Correct it, or install it.")
+    if fault := no_serve(config):
+        yield Problem(("serve",), *fault)
     offline = _either("HF_HUB_OFFLINE", config.env, inherited).lower() in ("1", "true", "yes", "on")
     env = {**inherited, **config.env}
     draft = config.speculative_config.get("model")

