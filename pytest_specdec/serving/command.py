@@ -131,8 +131,8 @@ def command_of(config: SpecConfig) -> tuple[str, ...]:
     if config.command is not None:
         return config.command
     command = _default_command()
-    if not has_flag(config, f"--{API_SERVERS}"):
-        return command
+    if launcher.takes_model_as_word(command) or not has_flag(config, f"--{API_SERVERS}"):
+        return command  # `vllm serve` already, where the module is gone
     if fault := no_serve(config):
         raise LaunchError(fault[0], where=config.where("serve"), remedy=fault[1])
     return (sys.executable, "-m", _CLI_MODULE, "serve")

@@ -156,6 +156,7 @@ def test_where_the_server_module_is_gone_the_default_is_vllm_serve(
     install_vllm(monkeypatch, tmp_path, module=False)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "bin" / "python"))
     assert command_of(config(command=None)) == ("vllm", "serve")
+    assert command_of(config(command=None, serve={"api_server_count": 4})) == ("vllm", "serve")
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "vllm").touch(mode=0o755)
     assert command_of(config(command=None)) == (str(tmp_path / "bin" / "vllm"), "serve")
