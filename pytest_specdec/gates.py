@@ -148,10 +148,12 @@ class Gates:
         return [piece for line in lines for piece in self.shown(line)]
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Remember which tests will run, so that servers go when their last test is over, and whether starts are judged."""
+        """Remember which tests will run, so that servers go when their last test is over, and what of the servers is judged."""
         self.selected = list(session.items)
-        marks = (mark for item in session.items for mark in item.iter_markers(SLO_MARK))
-        self.session.starts_judged = any("max_startup_s" in mark.kwargs for mark in marks)
+        judged = {name for item in session.items for mark in item.iter_markers(SLO_MARK) for name in mark.kwargs}
+        self.session.starts_judged, self.session.kv_judged = (
+            name in judged for name in ("max_startup_s", "max_kv_capacity_loss")
+        )
         needed = {config_id(item) for item in session.items}
         self.session.soon = {config.id: config for config in self.configs if config.id in needed}
 

@@ -39,6 +39,7 @@ class ServerSet:
         elsewhere: Launches servers that are not on this machine.
         soon: Configs whose servers will be needed later in the run, and may start with the first ones.
         one_by_one: Whether no two servers may start side by side, because their times are to be judged; known only after the collection.
+        kv_judged: Whether the sizes of KV caches are to be judged, so that vLLM has to find them; likewise.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class ServerSet:
         machine: Machine | None = None,
         *,
         one_by_one: Callable[[], bool] = lambda: False,
+        kv_judged: Callable[[], bool] = lambda: False,
         soon: Callable[[], Sequence[SpecConfig]] = tuple,
         attached: Attached | None = None,
         elsewhere: Callable[[LaunchPlan], Launched | None] | None = None,
@@ -59,6 +61,9 @@ class ServerSet:
 
         self.progress = progress
         self._one_by_one = one_by_one
+        self._kv_judged = kv_judged
+        self._too_small = False
+        """Servers with a KV cache of the plugin's choice did not come up."""
         self._soon = soon
         self.machine = machine or Machine()
         self._change_command = change_command
@@ -182,7 +187,7 @@ class ServerSet:
         return self._pool.acquire(**self._wanted(config, arm, place, twin=twin))
 
     def begin_both(self, config: SpecConfig, place: Place, *, twin: bool = False) -> None:
-        """Start both servers without waiting, unless their start-up times are to be judged; :meth:`launch` waits for each.
+        """Start both servers without waiting, unless each has to start alone; :meth:`launch` waits for each.
 
         Those of later configs start with them where the memory of all is known and there is room. Whoever measures then
         waits for all of them (:meth:`settle`): a server that starts would slow down one that is measured.
@@ -190,12 +195,32 @@ class ServerSet:
         Raises:
             LaunchError: vLLM is not installed, or the devices do not become free.
         """
-        if self._one_by_one():
+        if self._one_by_one() or (place.own_kv and self._measured):
             return
         for arm in ARMS:
             self._pool.begin(**self._wanted(config, arm, place, twin=twin))
         if not twin and place.placed.kind == "together":
             self._begin_later_ones(place)
+
+    def measure_instead(self, place: Place, error: LaunchError) -> bool:
+        """Whether servers that could not start are to be started again, one after the other, with KV caches as large as vLLM finds room for.
+
+        So it is where memory was the reason, and the plugin had chosen the size of the caches.
+        """
+        if not (place.own_kv and error.memory) or self._measured:
+            return False
+        self._too_small = True
+        self.keep_only(())
+        self._pool.forgive()
+        self.progress.phase(
+            f"{place.config.id}: {error.what.splitlines()[0]}; starting again, one after the other, so that vLLM finds out how large a KV cache can be"
+        )
+        return True
+
+    @property
+    def _measured(self) -> bool:
+        """Whether vLLM finds out how large a KV cache can be, even where the plugin could choose."""
+        return self._too_small or self._one_by_one() or self._kv_judged()
 
     def settle(self) -> None:
         """Wait for every server that was begun; one that failed beside the others is launched again when it is needed."""
@@ -274,7 +299,12 @@ class ServerSet:
         from pytest_specdec.serving.command import plan_launch
 
         plan = plan_launch(
-            config, arm, port=port, served_name=served_name, extra_flags=place.flags, extra_env={DEV_MODE: "1"}
+            config,
+            arm,
+            port=port,
+            served_name=served_name,
+            extra_flags=place.flags(arm, measured=self._measured),
+            extra_env={DEV_MODE: "1"},
         )
         argv = (*plan.argv, *_per_request(config)) if arm == "specdec" else plan.argv
         return replace(plan, argv=self._change_command(arm, argv))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pytest_specdec.core.placement import Facts, Placed, decide
+from pytest_specdec.core.samples import ARMS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,8 +18,24 @@ if TYPE_CHECKING:
     from pytest_specdec.serving.gpu import DeviceInfo
     from pytest_specdec.serving.machine import Machine
 
+KV_BYTES = "--kv-cache-memory-bytes"
+_SAY_HOW_LARGE = (KV_BYTES, "--kv-cache-memory", "--num-gpu-blocks-override")
+"""The second one is what vLLM's own advice calls the first."""
 DEV_MODE = "VLLM_SERVER_DEV_MODE"
 """Opens ``/reset_prefix_cache``, so that no round profits from the one before, and ``/sleep``."""
+
+
+@dataclass(frozen=True)
+class OwnCaches:
+    """KV caches whose sizes the plugin chooses, so that both servers can start at once."""
+
+    gib: Mapping[Arm, float]
+    memory_share: float
+    """Of the device, which must be free as a server starts."""
+
+    def size(self, arm: Arm) -> str:
+        """As vLLM's command line takes it."""
+        return f"{math.floor(1024 * self.gib[arm])}M"
 
 
 @dataclass(frozen=True)
@@ -33,13 +50,15 @@ class Place:
     devices_each: int
     fixed_kv: bool = False
     """The config says how large each server's KV cache is, so that none of them measures how much memory is free."""
+    own_kv: OwnCaches | None = None
+    """The plugin says so, since the config does not; None where it cannot know."""
     needs_gib: Mapping[Arm, float] = field(default_factory=dict)
     """GiB of one device that each server will take; empty where that is not known before they are up."""
 
     @property
     def starts_side_by_side(self) -> bool:
         """Whether both servers can start at the same time; two that measure the same device's free memory fail."""
-        return self.placed.both_at_once and (self.fixed_kv or self.placed.kind == "split")
+        return self.placed.both_at_once and (self.fixed_kv or self.own_kv is not None or self.placed.kind == "split")
 
     def devices(self, config: SpecConfig, arm: Arm) -> tuple[int, ...]:
         """NVML's indices of the devices of one server.
@@ -51,13 +70,20 @@ class Place:
         places: Sequence[int] = getattr(config.devices, arm) if config.devices else range(self.devices_each)
         return tuple(self.seen[place].index for place in places if place < len(self.seen))
 
-    @property
-    def flags(self) -> list[str]:
-        """What the placement needs on both sides; an option that the config sets itself stays as it is."""
+    def flags(self, arm: Arm, *, measured: bool = False) -> list[str]:
+        """What the placement needs; an option that the config sets itself stays as it is.
+
+        Args:
+            arm: For which server.
+            measured: vLLM is to measure how large the KV cache can be, whatever the plugin would choose.
+        """
         from pytest_specdec.serving.sleep import SLEEP_MODE
 
-        share = self.placed.memory_share
+        own = None if measured else self.own_kv
+        share = own.memory_share if own else self.placed.memory_share
         flags = [] if share is None else ["--gpu-memory-utilization", f"{share:g}"]
+        if own:
+            flags += [KV_BYTES, own.size(arm)]
         return [*flags, SLEEP_MODE] if self.placed.kind == "swap" else flags
 
 
@@ -74,12 +100,19 @@ def place(config: SpecConfig, machine: Machine) -> Place:
         from pytest_specdec.core.config import Devices
 
         update["devices"] = Devices(baseline=placed.devices[0], specdec=placed.devices[1])
-    needs_gib = _needs_gib(config, facts)
+    own_gib = _own_kv_gib(config, facts, placed)
+    needs_gib = _needs_gib(config, facts, own_gib)
+    own = None
     if placed.kind == "together" and needs_gib and facts.memory_share is None:
         # With a fixed KV cache vLLM takes this share for nothing but a look, as it starts, whether so much memory is free; and
         # beside several servers 45 % are free for those only that look early. The baseline's own need is the same for all its configs.
-        placed = replace(placed, memory_share=math.ceil(100 * min(needs_gib.values()) / facts.device_gib) / 100)
-    return Place(placed, config.model_copy(update=update), seen, facts.devices_each, _fixed_kv(config, seen), needs_gib)
+        share = math.ceil(100 * min(needs_gib.values()) / facts.device_gib) / 100
+        if own_gib:
+            own = OwnCaches(own_gib, share)
+        else:
+            placed = replace(placed, memory_share=share)
+    fixed = _fixed_kv(config, seen)
+    return Place(placed, config.model_copy(update=update), seen, facts.devices_each, fixed, own, needs_gib)
 
 
 def untouched(config: SpecConfig, reason: str) -> Place:
@@ -151,27 +184,44 @@ def _fixed_kv(config: SpecConfig, seen: Sequence[DeviceInfo]) -> bool:
     from pytest_specdec.serving.command import has_flag
 
     variable = "VLLM_CPU_KVCACHE_SPACE"
-    return has_flag(config, "--kv-cache-memory-bytes") or (not seen and variable in {**os.environ, **config.env})
+    # In `serve` it holds for both; of the speculating server alone it would leave the other one measuring.
+    return has_flag(config, KV_BYTES, arm="baseline") or (not seen and variable in {**os.environ, **config.env})
 
 
-def _needs_gib(config: SpecConfig, facts: Facts) -> dict[Arm, float]:
+def _own_kv_gib(config: SpecConfig, facts: Facts, placed: Placed) -> dict[Arm, float]:
+    """GiB of each server's KV cache, where the plugin can choose it; what the config says of memory is left to vLLM."""
+    from pytest_specdec.core.start_ahead import kv_gib
+    from pytest_specdec.serving.command import has_flag
+
+    said = facts.memory_share is not None or any(has_flag(config, flag) for flag in _SAY_HOW_LARGE)
+    if placed.kind != "together" or placed.memory_share is None or facts.container or said:
+        return {}
+    sizes = {arm: kv_gib(gib, facts.device_gib) for arm, gib in _weights_each(facts).items()}
+    told: dict[Arm, float] = {arm: gib for arm, gib in sizes.items() if gib is not None}
+    return told if len(told) == len(ARMS) else {}
+
+
+def _needs_gib(config: SpecConfig, facts: Facts, own_gib: Mapping[Arm, float]) -> dict[Arm, float]:
     from pytest_specdec.core.server_flags import value_of, words_of
     from pytest_specdec.core.start_ahead import gib_of, need_gib
 
-    if facts.target_gib is None or facts.draft_gib is None:
-        return {}
     needs: dict[Arm, float] = {}
-    weights: dict[Arm, float] = {"baseline": facts.target_gib, "specdec": facts.target_gib + facts.draft_gib}
-    for arm, gib in weights.items():
-        own = words_of(config.serve_specdec) if arm == "specdec" else []
-        kv_gib = gib_of(
-            value_of((*(config.command or ()), *words_of(config.serve), *own), "kv-cache-memory-bytes") or ""
-        )
+    for arm, gib in _weights_each(facts).items():
+        words = words_of(config.serve_specdec) if arm == "specdec" else []
+        said = value_of((*(config.command or ()), *words_of(config.serve), *words), KV_BYTES[2:])
+        kv_gib = own_gib.get(arm, gib_of(said or ""))
         if kv_gib is None:
             return {}
         # A share that the config sets must be free when the server starts, whatever it needs.
-        needs[arm] = max(need_gib(gib / facts.shards, kv_gib), (facts.memory_share or 0.0) * facts.device_gib)
+        needs[arm] = max(need_gib(gib, kv_gib), (facts.memory_share or 0.0) * facts.device_gib)
     return needs
+
+
+def _weights_each(facts: Facts) -> dict[Arm, float]:
+    """GiB of weights that each server has on one device; empty where nobody knows."""
+    if facts.target_gib is None or facts.draft_gib is None:
+        return {}
+    return {"baseline": facts.target_gib / facts.shards, "specdec": (facts.target_gib + facts.draft_gib) / facts.shards}
 
 
 def _share(value: str | None) -> float | None:

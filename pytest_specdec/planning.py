@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pytest_specdec.core.config import SpecConfig
     from pytest_specdec.core.load_spec import LoadSpec
     from pytest_specdec.core.samples import Comparison
+    from pytest_specdec.placing import Place
     from pytest_specdec.serving.machine import Machine
 
 
@@ -38,7 +39,11 @@ class Wanted:
 
 
 def plan_lines(
-    wanted: Sequence[Wanted], earlier: Mapping[str, Comparison], machine: Machine | None = None
+    wanted: Sequence[Wanted],
+    earlier: Mapping[str, Comparison],
+    machine: Machine | None = None,
+    *,
+    measured: bool = False,
 ) -> list[str]:
     """The plan as text.
 
@@ -46,6 +51,7 @@ def plan_lines(
         wanted: The selected gates.
         earlier: Comparisons of the last results, by any key.
         machine: What the servers would run on; default: this one.
+        measured: vLLM is to find out how large KV caches can be, see :meth:`pytest_specdec.placing.Place.flags`.
     """
     from pytest_specdec.serving.machine import Machine
 
@@ -53,14 +59,14 @@ def plan_lines(
         return ["no selected test measures anything: no server would be started"]
     return [
         "would start:",
-        *_server_lines(wanted, machine or Machine()),
+        *_server_lines(wanted, machine or Machine(), measured=measured),
         "",
         "would measure:",
         *_measurement_lines(wanted, earlier),
     ]
 
 
-def _server_lines(wanted: Sequence[Wanted], machine: Machine) -> list[str]:
+def _server_lines(wanted: Sequence[Wanted], machine: Machine, *, measured: bool) -> list[str]:
     from pytest_specdec.placing import place
     from pytest_specdec.serving.command import baseline_key, masked_argv, plan_launch
 
@@ -68,19 +74,20 @@ def _server_lines(wanted: Sequence[Wanted], machine: Machine) -> list[str]:
     seen = set()
     for config_id in dict.fromkeys(want.config.id for want in wanted):
         spec = next(want.config for want in wanted if want.config.id == config_id)
-        flags: list[str] = []
+        where: Place | None = None
         try:
             where = place(spec, machine)
         except SpecDecError as error:
             sentence = f"cannot be placed: {error.what}"
         else:
-            spec, flags, sentence = where.config, where.flags, where.placed.sentence
+            spec, sentence = where.config, where.placed.sentence
         for arm in ARMS:
             key = baseline_key(spec) if arm == "baseline" else spec.id
             if (arm, key) in seen:
                 continue
             seen.add((arm, key))
             try:
+                flags = where.flags(arm, measured=measured) if where else []
                 planned = plan_launch(spec, arm, port=0, served_name="NAME", extra_flags=flags)
                 command = shlex.join(masked_argv(planned.argv))
             except SpecDecError as error:

@@ -30,9 +30,9 @@ class Previews:
         if session.config.getoption("collectonly") or session.testsfailed:
             return None
         if self.gates.options.plan:
-            self.gates.show(
-                "speculative decoding: plan", plan_lines(self._wanted(), self.session.earlier(), self.session.machine)
-            )
+            measured = self.session.starts_judged or self.session.kv_judged
+            lines = plan_lines(self._wanted(), self.session.earlier(), self.session.machine, measured=measured)
+            self.gates.show("speculative decoding: plan", lines)
         elif self.gates.options.tune:
             self.gates.show("speculative decoding: number of speculative tokens (K)", self._tune(session))
         else:

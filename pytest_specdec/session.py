@@ -64,6 +64,8 @@ class SpecSession:
     """Configs by id whose servers later measurements need, so that they may start with the first ones."""
     starts_judged: bool = False
     """A test has an objective for how long a start takes."""
+    kv_judged: bool = False
+    """A test has an objective for how much of the KV cache the draft takes."""
     _warm: dict[Warmth, WarmUpRecord] = field(default_factory=dict)
     saved_for: SavedFor | None = None
     """Finds what ``max_regression`` is held against; None where nothing was given to compare with."""
@@ -299,6 +301,7 @@ class SpecSession:
                 self.change_command,
                 self.machine,
                 one_by_one=lambda: self.starts_judged,
+                kv_judged=lambda: self.kv_judged,
                 soon=self._soon_to_start,
                 attached=self.options.attached,
                 elsewhere=self.elsewhere,

@@ -74,7 +74,12 @@ class Stage:
         starts = self._place.starts_side_by_side and len(self.up()) < len(ARMS)
         if starts:
             self._servers.begin_both(self._config, self._place, twin=self._twin)
-        both = {arm: self.ready(arm) for arm in ARMS}
+        try:
+            both = {arm: self.ready(arm) for arm in ARMS}
+        except LaunchError as error:
+            if not self._servers.measure_instead(self._place, error):
+                raise
+            return {arm: self.ready(arm) for arm in ARMS}
         if starts:
             self._servers.settle()
         return both
@@ -180,4 +185,6 @@ def with_the_other_side(error: LaunchError, arm: Arm, up: Collection[Arm]) -> La
         sentence = "the speculating server came up, the baseline did not"
     else:
         sentence = "the baseline did not come up, so nothing could be compared"
-    return type(error)(f"{sentence}: {error.what}", where=error.where, remedy=error.remedy)
+    told = type(error)(f"{sentence}: {error.what}", where=error.where, remedy=error.remedy)
+    told.memory = error.memory
+    return told

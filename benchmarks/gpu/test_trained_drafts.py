@@ -50,10 +50,3 @@ def test_lossless_greedy(spec_comparison: SpecComparison) -> None:
 @pytest.mark.spec_slo(lossless=True, configs=("eagle3", "ngram"))
 def test_lossless_sampled(spec_comparison: SpecComparison) -> None:
     """Does speculation change the distribution of the first tokens?"""
-
-
-@pytest.mark.spec_load(workload="chat", concurrency=256, num_requests=1024, max_tokens=64, rounds=2, max_rounds=2)
-@pytest.mark.spec_slo(tpot_gain=-4.0, configs="streams*")
-def test_many_streams(spec_comparison: SpecComparison) -> None:
-    """Likewise with 256 streams at once."""
-    assert max(run.client.cpu_share for run in spec_comparison.comparison.runs) < 1

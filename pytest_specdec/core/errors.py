@@ -97,6 +97,8 @@ class LaunchError(CannotMeasure):
 
     launched = False
     """Whether a process was started; not so when the config or the installation forbids it."""
+    memory = False
+    """Whether it found too little room for what it was to hold; not so where too little was free before it took anything."""
 
 
 class ServerDied(CannotMeasure):

@@ -182,6 +182,10 @@ class ServerPool:
         self._servers[key] = server
         return server
 
+    def forgive(self) -> None:
+        """Let every server that did not come up be launched again, since it will be launched otherwise."""
+        self._failures.clear()
+
     def settle(self) -> None:
         """Wait until each server that was begun is up; one that fails is ended, and launched anew by :meth:`acquire`, which then raises."""
         for key, (server, reserved) in tuple(self._begun.items()):

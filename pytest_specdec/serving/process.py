@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pytest_specdec.core.server_facts import ServerFacts
     from pytest_specdec.serving.command import LaunchPlan
 
+_NOT_FREE = "free-memory-too-small"
 _DYING_S = 3.0
 """A server whose engine died answers HTTP 500 for a moment before it exits; its log then says why."""
 
@@ -327,11 +328,14 @@ class Server:
             what += " (the disk with its log is full, so the log may lack its end)"
             remedy = f"Free space, or {ELSEWHERE}"
         said = f"\n  vLLM says: {cause.said}" if cause.said else quote(lines, secrets=secrets)
-        return kind(
+        error = kind(
             f"the {self.arm} server {what}{self._holders() if cause.memory else ''}{said}",
             where=str(self.log_path),
             remedy=remedy or cause.remedy,
         )
+        if isinstance(error, LaunchError):
+            error.memory = cause.memory and cause.id != _NOT_FREE
+        return error
 
     def _holders(self) -> str:
         """Who holds the memory that this server did not get."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -314,6 +315,100 @@ def test_servers_start_side_by_side_unless_their_starts_are_judged(
     run_gate("auto", slo=slo, env=env).assert_outcomes(passed=1)
     (comparison,) = read_result(pytester.path / ".specdec" / "results.json").comparisons.values()
     assert [server.started_beside for server in comparison.servers] == [beside, beside]
+
+
+@pytest.fixture
+def target(pytester: pytest.Pytester) -> dict[str, Any]:
+    """An envelope with a target of known size, and the command of a server whose device is too small for a cache that is set."""
+    (pytester.path / "target").mkdir()
+    with (pytester.path / "target" / "model.safetensors").open("wb") as file:
+        file.truncate(1024**3)
+    pytester.makepyfile(crowded=CROWDED)
+    return {"model": "./target", "command": [sys.executable, str(pytester.path / "crowded.py")]}
+
+
+CROWDED = """
+import os, sys
+
+arm = "specdec" if "--speculative-config" in sys.argv else "baseline"
+if "--kv-cache-memory-bytes" in sys.argv and os.environ.get("CROWDED") in ("both", arm):
+    sys.exit(os.environ.get("SAYING", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.81 GiB."))
+os.execv(sys.executable, [sys.executable, "-m", "pytest_specdec.testing.fake_vllm", *sys.argv[1:]])
+"""
+
+
+@pytest.mark.parametrize(
+    ("slo", "beside", "share"),
+    [("tpot_gain=0.1", True, "0.42"), ("max_startup_s=60", False, "0.45"), ("max_kv_capacity_loss=0.5", False, "0.45")],
+)
+def test_where_sizes_are_known_the_servers_of_one_gpu_start_side_by_side(
+    slo: str,
+    share: str,
+    *,
+    beside: bool,
+    run_gate: Callable[..., pytest.RunResult],
+    pretend: Callable[[str], Path],
+    pytester: pytest.Pytester,
+    target: dict[str, Any],
+) -> None:
+    pretend("1")
+    run_gate("auto", slo=slo, **target).assert_outcomes(passed=1)
+    comparison = comparison_of(pytester)
+    assert [server.started_beside for server in comparison.servers] == [beside, beside]
+    for server in comparison.servers:
+        assert server.command[server.command.index("--gpu-memory-utilization") + 1] == share
+        assert ("--kv-cache-memory-bytes" in server.command) is beside
+
+
+@pytest.mark.parametrize("crowded", ["both", "specdec"])
+def test_servers_for_whose_caches_there_is_no_room_start_again_one_after_the_other(
+    crowded: str,
+    run_gate: Callable[..., pytest.RunResult],
+    pretend: Callable[[str], Path],
+    pytester: pytest.Pytester,
+    target: dict[str, Any],
+) -> None:
+    pretend("1")
+    result = run_gate("auto", **target, env={"CROWDED": crowded, "FAKE_VLLM": json.dumps(FAST)})
+    result.assert_outcomes(passed=1)
+    assert "the device ran out of memory (OutOfMemoryError); starting again, one after" in " ".join(result.outlines)
+    servers = comparison_of(pytester).servers
+    assert [server.started_beside for server in servers] == [False, False]
+    assert not any("--kv-cache-memory-bytes" in server.command for server in servers)
+
+
+@pytest.mark.parametrize(
+    ("serve", "saying", "explanation"),
+    [
+        (
+            {"kv_cache_memory_bytes": "7G"},
+            "torch.OutOfMemoryError: CUDA out of memory.",
+            "the device ran out of memory",
+        ),
+        ({}, "ValueError: what is this", "what is this"),
+        (
+            {},
+            "ValueError: Free memory on device cuda:0 (30.1/79.2 GiB) on startup is less than desired GPU memory utilization (0.42, 33.3 GiB).",
+            "only 30.1 of 79.2 GiB are free",
+        ),
+    ],
+)
+def test_servers_that_a_smaller_cache_would_not_help_are_not_started_again(
+    serve: dict[str, Any],
+    saying: str,
+    explanation: str,
+    *,
+    run_gate: Callable[..., pytest.RunResult],
+    pretend: Callable[[str], Path],
+    target: dict[str, Any],
+) -> None:
+    pretend("1")
+    env = {"CROWDED": "both", "SAYING": saying, "FAKE_VLLM": json.dumps(FAST)}
+    result = run_gate("auto", **target, env=env, serve=serve)
+    result.assert_outcomes(errors=1)
+    said = " ".join(result.outlines)
+    assert explanation in said
+    assert "starting again" not in said
 
 
 def test_both_servers_cannot_be_handed_out_where_one_sleeps(

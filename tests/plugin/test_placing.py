@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from pytest_specdec.core.samples import Arm
 
 GIB = 1024**3
+CONTAINER = {
+    "command": ["docker", "run", "--name", "{name}", "--network", "host", "vllm/vllm-openai"],
+    "stop_command": ["docker", "rm", "-f", "{name}"],
+}
 
 
 @pytest.fixture
@@ -106,7 +110,7 @@ def test_a_split_writes_the_devices_into_the_config(make_config: Callable[..., S
 def test_servers_on_one_device_have_the_first(make_config: Callable[..., SpecConfig]) -> None:
     where = place(make_config(placement="swap"), PretendedMachine(3))
     assert where.devices(where.config, "specdec") == (0,)
-    assert where.flags == ["--gpu-memory-utilization", "0.9", "--enable-sleep-mode"]
+    assert where.flags("baseline") == ["--gpu-memory-utilization", "0.9", "--enable-sleep-mode"]
 
 
 @pytest.mark.parametrize(
@@ -126,7 +130,7 @@ def test_a_container_is_known_by_its_command(
 def test_without_a_gpu_no_file_is_looked_at(make_config: Callable[..., SpecConfig]) -> None:
     where = place(make_config(), PretendedMachine(0))
     assert where.placed.sentence == "placement: together, because there is no GPU here"
-    assert where.flags == []
+    assert where.flags("baseline") == []
     assert where.devices(where.config, "baseline") == ()
 
 
@@ -139,11 +143,17 @@ def test_a_share_that_the_config_sets_is_a_fact(make_config: Callable[..., SpecC
 @pytest.mark.parametrize(
     ("envelope", "gpus", "side_by_side"),
     [
-        ({}, 1, False),
+        ({}, 1, True),
+        ({"serve": {"gpu_memory_utilization": 0.4}}, 1, False),
+        ({"serve": ["--num-gpu-blocks-override", "500"]}, 1, False),
+        ({"serve": ["--kv-cache-memory=4294967296"]}, 1, False),
+        ({"serve_specdec": {"kv_cache_memory_bytes": 2**32}, "placement": "together"}, 1, False),
+        ({"model": "org/unknown", "placement": "together"}, 1, False),
+        (CONTAINER, 1, False),
         ({"serve": {"kv_cache_memory_bytes": 2**32}}, 1, True),
         ({"serve": ["--kv-cache-memory-bytes=4294967296"]}, 1, True),
         ({"serve": {"kv_cache_memory_bytes": 2**32}, "placement": "swap"}, 1, False),
-        ({"env": {"VLLM_CPU_KVCACHE_SPACE": "4"}}, 1, False),
+        ({"env": {"VLLM_CPU_KVCACHE_SPACE": "4"}, "model": "org/unknown", "placement": "together"}, 1, False),
         ({}, 2, True),
         ({}, 0, False),
         ({"env": {"VLLM_CPU_KVCACHE_SPACE": "4"}}, 0, True),
@@ -166,7 +176,7 @@ def test_what_each_server_takes_is_known_where_its_cache_is(make_config: Callabl
     def needs(**envelope: Any) -> Mapping[Arm, float]:
         return place(make_config(**envelope), PretendedMachine(4)).needs_gib
 
-    assert needs() == {}
+    assert needs(placement="split") == {}
     assert needs(serve={"kv_cache_memory_bytes": "20G"}) == {"baseline": 37.0, "specdec": 38.0}
     assert needs(serve=["--kv-cache-memory-bytes=20G", "-tp", "2"]) == {"baseline": 29.5, "specdec": 30.0}
     own = {"serve_specdec": {"kv_cache_memory_bytes": "10G"}}
@@ -181,7 +191,25 @@ def test_with_a_fixed_cache_no_more_memory_must_be_free_than_the_server_takes(
     fixed = {"kv_cache_memory_bytes": "3G"}
     where = place(make_config(serve=fixed), PretendedMachine(1))
     assert dict(where.needs_gib) == {"baseline": 20.0, "specdec": 21.0}  # of 80
-    assert where.flags == ["--gpu-memory-utilization", "0.25"]
-    assert place(make_config(), PretendedMachine(1)).flags == ["--gpu-memory-utilization", "0.45"]
+    assert where.flags("baseline") == ["--gpu-memory-utilization", "0.25"]
     stated = place(make_config(serve=fixed | {"gpu_memory_utilization": 0.4}), PretendedMachine(1))
     assert dict(stated.needs_gib) == {"baseline": 32.0, "specdec": 32.0}
+
+
+def test_a_cache_that_the_config_leaves_open_is_chosen_so_that_both_can_start_at_once(
+    make_config: Callable[..., SpecConfig],
+) -> None:
+    where = place(make_config(), PretendedMachine(1))
+    # Of 80 GiB each server has 36: weights of 15 and 16, and 6 % of the device for what it needs beside them.
+    assert dict(where.needs_gib) == pytest.approx({"baseline": 33.2, "specdec": 33.2})
+    assert where.flags("baseline") == ["--gpu-memory-utilization", "0.42", "--kv-cache-memory-bytes", "16588M"]
+    assert where.flags("specdec") == ["--gpu-memory-utilization", "0.42", "--kv-cache-memory-bytes", "15564M"]
+    assert where.flags("specdec", measured=True) == ["--gpu-memory-utilization", "0.45"]
+
+
+def test_a_device_without_room_for_a_cache_of_that_size_leaves_it_to_vllm(
+    make_config: Callable[..., SpecConfig],
+) -> None:
+    where = place(make_config(placement="together"), PretendedMachine(1, memory_gib=42.0))
+    assert (where.own_kv, where.starts_side_by_side) == (None, False)  # 18.9 - 16 - 2.5 GiB
+    assert where.flags("specdec") == ["--gpu-memory-utilization", "0.45"]
