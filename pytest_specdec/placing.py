@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pytest_specdec.serving.machine import Machine
 
 KV_BYTES = "--kv-cache-memory-bytes"
+_LARGE_GIB = 16.0
 _SAY_HOW_LARGE = (KV_BYTES, "--kv-cache-memory", "--num-gpu-blocks-override")
 """The second one is what vLLM's own advice calls the first."""
 DEV_MODE = "VLLM_SERVER_DEV_MODE"
@@ -34,8 +35,9 @@ class OwnCaches:
     """Of the device, which must be free as a server starts."""
 
     def size(self, arm: Arm) -> str:
-        """As vLLM's command line takes it."""
-        return f"{math.floor(1024 * self.gib[arm])}M"
+        """As vLLM's command line takes it; whole GiB of a large one, so that a small draft does not make the caches differ."""
+        gib = self.gib[arm]
+        return f"{math.floor(gib)}G" if gib >= _LARGE_GIB else f"{math.floor(1024 * gib)}M"
 
 
 @dataclass(frozen=True)

@@ -245,7 +245,10 @@ class SpecSession:
             stage = self._server_set.stage(measurement.config)
             measurement.device = self._server_set.device
             measurement.changes = self._server_set.changes(measurement.config)
-            measurement.extend(stage, up_to, self.progress, self._warm)
+            try:
+                measurement.extend(stage, up_to, self.progress, self._warm)
+            finally:  # they may have been started again, otherwise
+                measurement.changes = self._server_set.changes(measurement.config)
         except CannotMeasure as error:
             self._failures[key] = error
             measurement.refused = error.what

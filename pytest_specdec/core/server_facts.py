@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 _OWN = ("host", "port", "uds", "served_model_name", "model_tag")
 """Arguments that every server has for itself, or has under another name."""
+_SHOWN_AS = {"kv_cache_memory_bytes": "KV cache tokens"}
+"""Arguments of which nobody need be told where both logs say what came of them."""
 _SPECULATION = re.compile(r"speculative_|spec_(?:method|model|tokens)$|per_request_spec_decode_metrics$")
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 
@@ -33,7 +35,7 @@ def differences(baseline: ServerFacts, specdec: ServerFacts) -> tuple[str, ...]:
     An argument that one side does not give has its default there. An effective setting counts only where both logs tell it.
     """
     return (
-        *_differing_arguments(baseline.arguments, specdec.arguments),
+        *_differing_arguments(baseline, specdec),
         *_differing_settings(baseline.effective, specdec.effective),
     )
 
@@ -55,13 +57,14 @@ def changed_by_vllm(servers: Sequence[ServerRecord]) -> dict[Arm, tuple[str, ...
     return changed
 
 
-def _differing_arguments(baseline: Mapping[str, str], specdec: Mapping[str, str]) -> Iterator[str]:
-    if not baseline or not specdec:
+def _differing_arguments(baseline: ServerFacts, specdec: ServerFacts) -> Iterator[str]:
+    if not baseline.arguments or not specdec.arguments:
         return
-    for name in sorted({*baseline, *specdec}):
-        if name in _OWN or _SPECULATION.match(name):
+    shown = {*baseline.effective} & {*specdec.effective}
+    for name in sorted({*baseline.arguments, *specdec.arguments}):
+        if name in _OWN or _SPECULATION.match(name) or _SHOWN_AS.get(name) in shown:
             continue
-        sides = baseline.get(name, "default"), specdec.get(name, "default")
+        sides = baseline.arguments.get(name, "default"), specdec.arguments.get(name, "default")
         if sides[0] != sides[1]:
             yield f"{name} {sides[0]} against {sides[1]}"
 

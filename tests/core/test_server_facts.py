@@ -42,6 +42,13 @@ def test_a_setting_that_only_one_log_tells_is_no_difference() -> None:
     assert differences(effective(backend="A"), effective()) == ()
 
 
+def test_a_size_in_bytes_is_named_only_where_no_log_tells_the_size_in_tokens() -> None:
+    sizes = [ServerFacts({"kv_cache_memory_bytes": size}, {"KV cache tokens": size}) for size in ("2000", "1000")]
+    assert differences(*sizes) == ("KV cache tokens 2000 against 1000 (-50.0 %)",)
+    untold = [ServerFacts(facts.arguments) for facts in sizes]
+    assert differences(*untold) == ("kv_cache_memory_bytes 2000 against 1000",)
+
+
 def test_logs_without_arguments_are_not_compared() -> None:
     assert differences(ServerFacts(), arguments(max_num_seqs="64")) == ()
 

@@ -372,9 +372,11 @@ def test_servers_for_whose_caches_there_is_no_room_start_again_one_after_the_oth
     result = run_gate("auto", **target, env={"CROWDED": crowded, "FAKE_VLLM": json.dumps(FAST)})
     result.assert_outcomes(passed=1)
     assert "the device ran out of memory (OutOfMemoryError); starting again, one after" in " ".join(result.outlines)
-    servers = comparison_of(pytester).servers
-    assert [server.started_beside for server in servers] == [False, False]
-    assert not any("--kv-cache-memory-bytes" in server.command for server in servers)
+    comparison = comparison_of(pytester)
+    assert [server.started_beside for server in comparison.servers] == [False, False]
+    assert not any("--kv-cache-memory-bytes" in server.command for server in comparison.servers)
+    assert comparison.changes[0] == "--gpu-memory-utilization 0.45"
+    assert not any("kv-cache" in change for change in comparison.changes)
 
 
 @pytest.mark.parametrize(

@@ -202,7 +202,7 @@ def test_a_cache_that_the_config_leaves_open_is_chosen_so_that_both_can_start_at
     where = place(make_config(), PretendedMachine(1))
     # Of 80 GiB each server has 36: weights of 15 and 16, and 6 % of the device for what it needs beside them.
     assert dict(where.needs_gib) == pytest.approx({"baseline": 33.2, "specdec": 33.2})
-    assert where.flags("baseline") == ["--gpu-memory-utilization", "0.42", "--kv-cache-memory-bytes", "16588M"]
+    assert where.flags("baseline") == ["--gpu-memory-utilization", "0.42", "--kv-cache-memory-bytes", "16G"]
     assert where.flags("specdec") == ["--gpu-memory-utilization", "0.42", "--kv-cache-memory-bytes", "15564M"]
     assert where.flags("specdec", measured=True) == ["--gpu-memory-utilization", "0.45"]
 
