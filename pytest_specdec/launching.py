@@ -211,7 +211,7 @@ class ServerSet:
             return False
         self._too_small = True
         self.keep_only(())
-        self._pool.forgive()
+        self._pool.forgive_memory()
         self.progress.phase(
             f"{place.config.id}: {error.what.splitlines()[0]}; starting again, one after the other, so that vLLM finds out how large a KV cache can be"
         )

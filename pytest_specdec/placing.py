@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 KV_BYTES = "--kv-cache-memory-bytes"
 _LARGE_GIB = 16.0
+"""From here on a GiB more or less of KV cache is no matter."""
 _SAY_HOW_LARGE = (KV_BYTES, "--kv-cache-memory", "--num-gpu-blocks-override")
 """The second one is what vLLM's own advice calls the first."""
 DEV_MODE = "VLLM_SERVER_DEV_MODE"

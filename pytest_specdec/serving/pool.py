@@ -182,9 +182,9 @@ class ServerPool:
         self._servers[key] = server
         return server
 
-    def forgive(self) -> None:
-        """Let every server that did not come up be launched again, since it will be launched otherwise."""
-        self._failures.clear()
+    def forgive_memory(self) -> None:
+        """Let servers that did not come up for want of memory be launched again, since they will have it otherwise."""
+        self._failures = {key: error for key, error in self._failures.items() if not error.memory}
 
     def settle(self) -> None:
         """Wait until each server that was begun is up; one that fails is ended, and launched anew by :meth:`acquire`, which then raises."""

@@ -96,6 +96,9 @@ def load_in_steps(place: Path) -> None:
 
 
 def main() -> None:
+    if MODE == "says-and-exits":
+        say(ARGUMENT)
+        sys.exit(1)
     if MODE == "exits":
         say("usage: api_server.py [-h]\napi_server.py: error: unrecognized arguments: --speculative-model x")
         sys.exit(int(ARGUMENT))

@@ -13,7 +13,7 @@ import pytest
 
 from pytest_specdec.core.errors import LaunchError, ServerDied
 from pytest_specdec.serving.device_lock import DeviceLocks
-from pytest_specdec.serving.pool import ServerPool, free_port, fresh_log, served_name
+from pytest_specdec.serving.pool import FailedEarlier, ServerPool, free_port, fresh_log, served_name
 from tests.serving.conftest import WAIT_S
 
 if TYPE_CHECKING:
@@ -87,6 +87,19 @@ def test_a_failure_is_remembered_and_told_in_one_line(pool: ServerPool, plans: C
         pool.acquire("a", never)
     assert caught.value.what.startswith("did not start earlier in this run: the specdec server exited with code 2")
     assert "\n" not in str(caught.value)
+
+
+def test_only_want_of_memory_is_forgiven(pool: ServerPool, plans: Callable[..., PlanFactory]) -> None:
+    for key, how in (
+        ("memory", ("says-and-exits", "torch.OutOfMemoryError: CUDA out of memory.")),
+        ("other", ("exits", "2")),
+    ):
+        with pytest.raises(LaunchError):
+            pool.acquire(key, plans(*how))
+    pool.forgive_memory()
+    assert pool.acquire("memory", plans()).record.launch == 1
+    with pytest.raises(FailedEarlier):
+        pool.acquire("other", plans())
 
 
 def test_a_server_that_has_died_is_not_replaced_silently(
