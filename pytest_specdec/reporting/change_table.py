@@ -74,5 +74,10 @@ def change_lines(now: Comparison, saved: Saved, *, width: int = WIDE) -> list[st
 def _worse(estimate: Estimate, part: str) -> str:
     unit = "pp" if part == "tpot_gain" else "%"
     if estimate.low is None or estimate.high is None:
-        return f"{100 * estimate.value:+.1f} {unit} (unbounded)"
-    return f"{100 * estimate.value:+.1f} {unit} ({100 * estimate.low:+.1f} .. {100 * estimate.high:+.1f})"
+        return f"{_signed(estimate.value)} {unit} (unbounded)"
+    return f"{_signed(estimate.value)} {unit} ({_signed(estimate.low)} .. {_signed(estimate.high)})"
+
+
+def _signed(share: float) -> str:
+    """Hundredths with their sign; what rounds to nothing has none to speak of, and is no ``-0.0``."""
+    return f"{round(100 * share, 1) + 0.0:+.1f}"
