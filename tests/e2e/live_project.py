@@ -89,9 +89,10 @@ class LiveProject:
         max_tokens: int = 32,
         placement: str = "auto",
         workloads: dict[str, Any] | None = None,
+        env: dict[str, str] | None = None,
         **serve: Any,
     ) -> None:
-        """Write ``configs/NAME.json``; paths in it are relative to that folder, ``serve`` are vLLM's flags.
+        """Write ``configs/NAME.json``; paths in it are relative to that folder, ``serve`` are vLLM's flags, ``env`` more variables.
 
         Its load point ``pair`` sends two requests at once and lets answers have ``max_tokens``.
         """
@@ -100,7 +101,7 @@ class LiveProject:
             "placement": placement,
             "speculative_config": speculative_config,
             "serve": SERVE | serve,
-            "env": ENV,
+            "env": ENV | (env or {}),
             "load": {"pair": {"concurrency": 2, "max_tokens": max_tokens}},
             "workloads": workloads or {},
         }
