@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import importlib
 import json
 import socket
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
 from typing import Any
@@ -50,6 +52,8 @@ def test_what_a_request_waits_until_the_server_reads_it_is_part_of_its_answers_t
         socket.create_connection(("127.0.0.1", server.port)) as client,
     ):
         client.sendall(b"POST /v1/completions HTTP/1.1\r\nContent-Length: 0\r\n\r\n")
+        while fcntl.ioctl(client, termios.TIOCOUTQ, bytes(4)) != bytes(4):
+            pass  # until the server's side of the kernel has it, which acknowledges it
         before_it_is_read = time.perf_counter()
         while not server.finished:
             server.turn()
