@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,11 +25,12 @@ TWO = "world_size=2 rank=1"
 
 def test_both_servers_are_spread_over_two_workers(make_project: Callable[[str], LiveProject]) -> None:
     project = make_project("spread")
+    cores = sorted(os.sched_getaffinity(0))[:2]
     project.add_config(
         "mtp",
         "../models/tiny-mimo",
         {"method": "mtp", "num_speculative_tokens": 1},
-        env={"VLLM_CPU_OMP_THREADS_BIND": "0|1"},
+        env={"VLLM_CPU_OMP_THREADS_BIND": "|".join(map(str, cores))},
         load_format="dummy",
         tensor_parallel_size=2,
     )
