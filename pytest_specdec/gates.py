@@ -150,10 +150,8 @@ class Gates:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Remember which tests will run, so that servers go when their last test is over, and what of the servers is judged."""
         self.selected = list(session.items)
-        judged = {name for item in session.items for mark in item.iter_markers(SLO_MARK) for name in mark.kwargs}
-        self.session.starts_judged, self.session.kv_judged = (
-            name in judged for name in ("max_startup_s", "max_kv_capacity_loss")
-        )
+        marks = (mark for item in session.items for mark in item.iter_markers(SLO_MARK))
+        self.session.judged = frozenset(name for mark in marks for name in mark.kwargs)
         needed = {config_id(item) for item in session.items}
         self.session.soon = {config.id: config for config in self.configs if config.id in needed}
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from pytest_specdec.core.errors import LaunchError
 from pytest_specdec.core.masked_text import masked_text
 from pytest_specdec.core.samples import ARMS
-from pytest_specdec.placing import DEV_MODE
+from pytest_specdec.placing import DEV_MODE, START_UP, must_measure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -38,8 +38,7 @@ class ServerSet:
         attached: Servers to be measured instead of launching any.
         elsewhere: Launches servers that are not on this machine.
         soon: Configs whose servers will be needed later in the run, and may start with the first ones.
-        one_by_one: Whether no two servers may start side by side, because their times are to be judged; known only after the collection.
-        kv_judged: Whether the sizes of KV caches are to be judged, so that vLLM has to find them; likewise.
+        judged: Names of the objectives of the run: some need servers that start alone; known only after the collection.
     """
 
     def __init__(
@@ -49,8 +48,7 @@ class ServerSet:
         change_command: Callable[[Arm, tuple[str, ...]], tuple[str, ...]],
         machine: Machine | None = None,
         *,
-        one_by_one: Callable[[], bool] = lambda: False,
-        kv_judged: Callable[[], bool] = lambda: False,
+        judged: Callable[[], Collection[str]] = tuple,
         soon: Callable[[], Sequence[SpecConfig]] = tuple,
         attached: Attached | None = None,
         elsewhere: Callable[[LaunchPlan], Launched | None] | None = None,
@@ -60,8 +58,7 @@ class ServerSet:
         from pytest_specdec.serving.pool import ServerPool
 
         self.progress = progress
-        self._one_by_one = one_by_one
-        self._kv_judged = kv_judged
+        self._judged = judged
         self._too_small = False
         """Servers with a KV cache of the plugin's choice did not come up."""
         self._soon = soon
@@ -195,7 +192,7 @@ class ServerSet:
         Raises:
             LaunchError: vLLM is not installed, or the devices do not become free.
         """
-        if self._one_by_one() or (place.own_kv and self._measured):
+        if START_UP in self._judged() or (place.own_kv and self._measured):
             return
         for arm in ARMS:
             self._pool.begin(**self._wanted(config, arm, place, twin=twin))
@@ -220,7 +217,7 @@ class ServerSet:
     @property
     def _measured(self) -> bool:
         """Whether vLLM finds out how large a KV cache can be, even where the plugin could choose."""
-        return self._too_small or self._one_by_one() or self._kv_judged()
+        return self._too_small or must_measure(self._judged())
 
     def settle(self) -> None:
         """Wait for every server that was begun; one that failed beside the others is launched again when it is needed."""

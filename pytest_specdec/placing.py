@@ -11,7 +11,7 @@ from pytest_specdec.core.placement import Facts, Placed, decide
 from pytest_specdec.core.samples import ARMS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from pytest_specdec.core.config import SpecConfig
     from pytest_specdec.core.samples import Arm
@@ -23,6 +23,8 @@ _LARGE_GIB = 16.0
 """From here on a GiB more or less of KV cache is no matter."""
 _SAY_HOW_LARGE = (KV_BYTES, "--kv-cache-memory", "--num-gpu-blocks-override")
 """The second one is what vLLM's own advice calls the first."""
+START_UP = "max_startup_s"
+"""Where it is judged, no server starts beside another."""
 DEV_MODE = "VLLM_SERVER_DEV_MODE"
 """Opens ``/reset_prefix_cache``, so that no round profits from the one before, and ``/sleep``."""
 
@@ -88,6 +90,11 @@ class Place:
         if own:
             flags += [KV_BYTES, own.size(arm)]
         return [*flags, SLEEP_MODE] if self.placed.kind == "swap" else flags
+
+
+def must_measure(judged: Collection[str]) -> bool:
+    """Whether these objectives need servers that find out alone how large their KV caches can be."""
+    return START_UP in judged or "max_kv_capacity_loss" in judged
 
 
 def place(config: SpecConfig, machine: Machine) -> Place:

@@ -11,6 +11,7 @@ from pytest_specdec.core.self_test import self_test, self_test_lines
 from pytest_specdec.gate_records import config_id, relative
 from pytest_specdec.mark_merging import load_layers
 from pytest_specdec.marker import measures
+from pytest_specdec.placing import must_measure
 from pytest_specdec.planning import Wanted, plan_lines
 from pytest_specdec.workload_search import find_workload
 
@@ -30,7 +31,7 @@ class Previews:
         if session.config.getoption("collectonly") or session.testsfailed:
             return None
         if self.gates.options.plan:
-            measured = self.session.starts_judged or self.session.kv_judged
+            measured = must_measure(self.session.judged)
             lines = plan_lines(self._wanted(), self.session.earlier(), self.session.machine, measured=measured)
             self.gates.show("speculative decoding: plan", lines)
         elif self.gates.options.tune:

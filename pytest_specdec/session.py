@@ -62,10 +62,8 @@ class SpecSession:
     """Launches servers that are not on this machine."""
     soon: dict[str, SpecConfig] = field(default_factory=dict)
     """Configs by id whose servers later measurements need, so that they may start with the first ones."""
-    starts_judged: bool = False
-    """A test has an objective for how long a start takes."""
-    kv_judged: bool = False
-    """A test has an objective for how much of the KV cache the draft takes."""
+    judged: frozenset[str] = frozenset()
+    """Names of the objectives of all tests that will run."""
     _warm: dict[Warmth, WarmUpRecord] = field(default_factory=dict)
     saved_for: SavedFor | None = None
     """Finds what ``max_regression`` is held against; None where nothing was given to compare with."""
@@ -303,8 +301,7 @@ class SpecSession:
                 self.progress,
                 self.change_command,
                 self.machine,
-                one_by_one=lambda: self.starts_judged,
-                kv_judged=lambda: self.kv_judged,
+                judged=lambda: self.judged,
                 soon=self._soon_to_start,
                 attached=self.options.attached,
                 elsewhere=self.elsewhere,
