@@ -360,6 +360,21 @@ def test_where_sizes_are_known_the_servers_of_one_gpu_start_side_by_side(
         assert ("--kv-cache-memory-bytes" in server.command) is beside
 
 
+@pytest.mark.parametrize(("slo", "chosen"), [("tpot_gain=0.1", True), ("max_kv_capacity_loss=0.5", False)])
+def test_the_plan_shows_the_caches_that_would_be_chosen(
+    slo: str,
+    *,
+    chosen: bool,
+    run_gate: Callable[..., pytest.RunResult],
+    pretend: Callable[[str], Path],
+    target: dict[str, Any],
+) -> None:
+    pretend("1")
+    said = " ".join(run_gate("auto", "--specdec-plan", slo=slo, **target).outlines)
+    assert "--gpu-memory-utilization" in said
+    assert ("--kv-cache-memory-bytes" in said) is chosen
+
+
 @pytest.mark.parametrize("crowded", ["both", "specdec"])
 def test_servers_for_whose_caches_there_is_no_room_start_again_one_after_the_other(
     crowded: str,
